@@ -1,0 +1,1 @@
+//! File names, shards, shuffles, formats and generation of a data set.

@@ -1,0 +1,1 @@
+//! From a list of files to ready batches: shard, window, prefetch, backpressure.

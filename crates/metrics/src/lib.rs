@@ -1,0 +1,17 @@
+//! Records of a run, and the pure functions that turn them into figures.
+//!
+//! Three layers, each knowing only the one before it:
+//! 1. **Records** ([`record`], [`requests`], [`process`]): what was measured, with no opinion. Ranks
+//!    write [`record::StepRecord`]s, storage writes [`requests::RequestStats`].
+//! 2. **Figures** ([`utilization`], [`throughput`], [`stats`]): pure functions of records. A figure
+//!    that cannot be known is `None`, never zero, and nothing is capped to look plausible.
+//! 3. Showing them is the report's business.
+
+pub mod process;
+pub mod record;
+pub mod requests;
+pub mod stats;
+pub mod throughput;
+pub mod units;
+pub mod utilization;
+pub mod verdict;

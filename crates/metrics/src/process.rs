@@ -1,0 +1,153 @@
+//! CPU time and memory of processes and of the host, read from `/proc`.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{ByteCount, Seconds};
+
+/// What a process used from its start until now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessUsage {
+    /// User and system time of all its threads.
+    pub cpu: Seconds,
+    /// The most memory it had resident at once (`VmHWM`).
+    pub peak_rss: ByteCount,
+    /// How long it has been running.
+    pub age: Seconds,
+}
+
+impl ProcessUsage {
+    /// Of the calling process.
+    pub fn current() -> io::Result<Self> {
+        Self::of("self")
+    }
+
+    /// Of the process `pid`, which must be alive.
+    pub fn of_pid(pid: u32) -> io::Result<Self> {
+        Self::of(&pid.to_string())
+    }
+
+    fn of(pid: &str) -> io::Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let uptime = fs::read_to_string("/proc/uptime")?;
+        parse_usage(&stat, &status, &uptime, ticks_per_second())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat")))
+    }
+}
+
+/// How busy the CPUs were in the moments in which at least one rank waited for a batch. With a
+/// co-located store the whole host is counted, else this process alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitingCpu {
+    /// The time in which a rank waited, as sampled.
+    pub waited: Seconds,
+    /// CPU time used in it.
+    pub cpu: Seconds,
+    /// CPUs that could have been used.
+    pub cpus: f64,
+}
+
+impl WaitingCpu {
+    /// CPU time used over CPU time there was; `None` when no waiting was sampled.
+    pub fn busy_share(&self) -> Option<f64> {
+        let available = self.waited.0 * self.cpus;
+        (available > 0.0).then(|| self.cpu.0 / available)
+    }
+}
+
+/// User and system time of the calling process until now.
+pub fn own_cpu_time() -> io::Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let ticks = stat_fields(&stat)
+        .and_then(cpu_ticks)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))?;
+    Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
+}
+
+/// Time that all CPUs of this host together have spent busy since boot: everything in the first
+/// line of `/proc/stat` but idle and waiting for I/O.
+pub fn host_cpu_time() -> io::Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    parse_host_ticks(&stat)
+        .map(|ticks| Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat"))
+}
+
+/// Memory that can be used without swapping (`MemAvailable`).
+pub fn available_memory() -> io::Result<ByteCount> {
+    let meminfo = fs::read_to_string("/proc/meminfo")?;
+    kib_field(&meminfo, "MemAvailable:")
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo"))
+}
+
+/// Linux reports process times in `USER_HZ`, which is 100 on every architecture we build for.
+fn ticks_per_second() -> f64 {
+    100.0
+}
+
+/// The fields behind the command name, which may hold blanks and brackets itself. Field 0 here is
+/// field 3 (`state`) of proc(5).
+fn stat_fields(stat: &str) -> Option<Vec<&str>> {
+    Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect())
+}
+
+fn cpu_ticks(fields: Vec<&str>) -> Option<u64> {
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+fn parse_usage(stat: &str, status: &str, uptime: &str, hz: f64) -> Option<ProcessUsage> {
+    let fields = stat_fields(stat)?;
+    let started = fields.get(19)?.parse::<u64>().ok()? as f64 / hz;
+    let up: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(ProcessUsage {
+        cpu: Seconds(cpu_ticks(fields)? as f64 / hz),
+        peak_rss: kib_field(status, "VmHWM:")?,
+        age: Seconds((up - started).max(0.0)),
+    })
+}
+
+fn parse_host_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    let (user, nice, system) = (next()?, next()?, next()?);
+    let (_idle, _iowait) = (next()?, next()?);
+    let (irq, softirq, steal) = (next()?, next()?, next()?);
+    Some(user + nice + system + irq + softirq + steal)
+}
+
+fn kib_field(text: &str, name: &str) -> Option<ByteCount> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(ByteCount(kib * 1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_with_brackets_does_not_shift_the_fields() {
+        let stat = "7 (a) b)) S 1 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 9 0 5000 0 0";
+        let status = "Name:\ta\nVmHWM:\t  2048 kB\n";
+        let usage = parse_usage(stat, status, "60.00 99.00", 100.0).unwrap();
+        assert_eq!(usage.cpu, Seconds(2.0));
+        assert_eq!(usage.peak_rss, ByteCount(2048 * 1024));
+        assert_eq!(usage.age, Seconds(10.0));
+    }
+
+    #[test]
+    fn idle_and_iowait_are_not_busy() {
+        assert_eq!(parse_host_ticks("cpu  1 2 3 1000 2000 4 5 6 0 0\ncpu0 0"), Some(21));
+    }
+
+    #[test]
+    fn this_process_has_used_memory() {
+        let usage = ProcessUsage::current().unwrap();
+        assert!(usage.peak_rss.0 > 0);
+        assert!(available_memory().unwrap().0 > 0);
+    }
+}

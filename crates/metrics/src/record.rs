@@ -1,0 +1,137 @@
+//! What a run measured: steps, blocks, epochs, ranks. Ratios are never stored, only what they are
+//! made of, so ranks merge records and every figure can be computed again.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use crate::process::{ProcessUsage, WaitingCpu};
+use crate::requests::RequestSummary;
+use crate::units::{ByteCount, Seconds};
+
+/// A moment of wall-clock time, for people and result files. Durations never come from two stamps:
+/// they are measured on the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Stamp(Timestamp);
+
+impl Stamp {
+    /// Now.
+    pub fn now() -> Self {
+        Self(Timestamp::now())
+    }
+
+    /// Local time without a zone, `YYYY-MM-DDTHH:MM:SS.ffffff`, as DLIO's files have it
+    /// (spec/dlio.md 8.1).
+    pub fn dlio(self) -> String {
+        self.0.to_zoned(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+    }
+
+    /// Local time as a folder name, `YYYYMMDD_HHMMSS`.
+    pub fn folder(self) -> String {
+        self.0.to_zoned(TimeZone::system()).strftime("%Y%m%d_%H%M%S").to_string()
+    }
+
+    /// Local time for a report's head, `YYYY-MM-DD HH:MM`.
+    pub fn minute(self) -> String {
+        self.0.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+    }
+}
+
+/// One step of one rank: wait for a batch, compute, meet the others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// From asking for the batch to holding it, every byte of it in memory (DLIO's `load`).
+    pub wait: Seconds,
+    /// The measured length of the simulated computation (DLIO's `compute`).
+    pub compute: Seconds,
+    /// The compute time that was drawn for this step: what an exact sleep would have taken.
+    pub drawn: Seconds,
+    /// From arriving at the step's barrier to leaving it. Inside the block's time, in no other
+    /// figure of the step.
+    pub barrier: Seconds,
+}
+
+impl StepRecord {
+    /// DLIO's `proc`: wait and compute together.
+    pub fn proc(&self) -> Seconds {
+        self.wait + self.compute
+    }
+}
+
+/// The steps between two checkpoints of one rank; an epoch has one or more blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BlockRecord {
+    /// From 1, within the epoch.
+    pub number: u32,
+    /// When its clock started: directly behind a barrier, with an empty pipeline in the first block.
+    pub start: Stamp,
+    /// When its clock stopped.
+    pub end: Stamp,
+    /// The monotonic time between the two (T1 - T0 of spec/dlio.md 7.2).
+    pub duration: Seconds,
+    /// Its steps, in order.
+    pub steps: Vec<StepRecord>,
+}
+
+/// One epoch as one rank lived it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankEpoch {
+    /// From 0.
+    pub rank: u32,
+    /// The name of the host it ran on.
+    pub host: String,
+    /// When its epoch clock started: behind a barrier, with an empty pipeline.
+    pub start: Stamp,
+    /// When its epoch was over, the barrier behind the last step included.
+    pub end: Stamp,
+    /// The monotonic time between the two.
+    pub duration: Seconds,
+    /// Its blocks, in order.
+    pub blocks: Vec<BlockRecord>,
+    /// Samples it trained on.
+    pub samples: u64,
+    /// Bytes of its samples' files that arrived, read once per visit to a file.
+    pub bytes: ByteCount,
+    /// `/proc/meminfo` at the end of the epoch, in the kernel's order.
+    pub host_meminfo: Vec<(String, String)>,
+}
+
+/// One epoch over all ranks, in the order of their numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EpochRecord {
+    /// From 1.
+    pub epoch: u32,
+    /// One entry a rank.
+    pub ranks: Vec<RankEpoch>,
+}
+
+/// Everything a run measured so far. Grows by an epoch at a time and is saved after each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// When the run started, before listing.
+    pub start: Stamp,
+    /// When the last epoch so far was over.
+    pub end: Stamp,
+    /// Steps of an epoch on each rank, from the schedule.
+    pub steps_per_epoch: u64,
+    /// From the start of the process to the moment the first step was over.
+    pub time_to_first_step: Option<Seconds>,
+    /// The finished epochs.
+    pub epochs: Vec<EpochRecord>,
+    /// All requests of the training phase up to now.
+    pub requests: RequestSummary,
+    /// CPU and memory of this process.
+    pub process: ProcessUsage,
+    /// How busy the CPUs were while ranks waited.
+    pub waiting_cpu: WaitingCpu,
+    /// The most files a reader could hold against what an epoch has, for the report's warning.
+    pub window_share_of_epoch: f64,
+    /// The bound of the batches' memory in this process that was in force.
+    pub byte_budget: ByteCount,
+}
+
+/// Counts by kind of retry (`503`, `reset`, `timeout` …).
+pub type RetryCounts = BTreeMap<String, u64>;

@@ -1,0 +1,173 @@
+//! Counters and latencies of storage requests: written by storage on every request, read as a
+//! [`RequestSummary`].
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::record::RetryCounts;
+use crate::units::ByteCount;
+
+/// The longest latency a histogram tells apart: one hour, in µs.
+const HIGHEST_MICROS: u64 = 3_600_000_000;
+
+/// Latencies of one kind, 1 µs to 1 h with three significant digits.
+#[derive(Debug)]
+struct Latencies(Mutex<Histogram<u64>>);
+
+impl Latencies {
+    fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, HIGHEST_MICROS, 3)
+            .expect("the bounds are constants that the histogram accepts");
+        Self(Mutex::new(histogram))
+    }
+
+    fn record(&self, latency: Duration) {
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(HIGHEST_MICROS);
+        self.0.lock().expect("recording does not panic").saturating_record(micros.max(1));
+    }
+
+    fn summary(&self) -> LatencySummary {
+        let histogram = self.0.lock().expect("recording does not panic");
+        let millis = |micros: u64| micros as f64 / 1e3;
+        let known = !histogram.is_empty();
+        LatencySummary {
+            count: histogram.len(),
+            mean: known.then(|| histogram.mean() / 1e3),
+            p50: known.then(|| millis(histogram.value_at_quantile(0.5))),
+            p90: known.then(|| millis(histogram.value_at_quantile(0.9))),
+            p99: known.then(|| millis(histogram.value_at_quantile(0.99))),
+            max: known.then(|| millis(histogram.max())),
+        }
+    }
+}
+
+/// Percentiles of a latency in milliseconds; `None` where nothing was recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// How many were recorded.
+    pub count: u64,
+    /// Mean, in ms.
+    pub mean: Option<f64>,
+    /// Median, in ms.
+    pub p50: Option<f64>,
+    /// 90th percentile, in ms.
+    pub p90: Option<f64>,
+    /// 99th percentile, in ms.
+    pub p99: Option<f64>,
+    /// Longest, in ms.
+    pub max: Option<f64>,
+}
+
+/// What all requests of a phase added up to. Safe to share between threads and tasks.
+#[derive(Debug)]
+pub struct RequestStats {
+    gets: AtomicU64,
+    bytes: AtomicU64,
+    first_byte: Latencies,
+    last_byte: Latencies,
+    retries: Mutex<RetryCounts>,
+}
+
+impl Default for RequestStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RequestStats {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self {
+            gets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            first_byte: Latencies::new(),
+            last_byte: Latencies::new(),
+            retries: Mutex::new(RetryCounts::new()),
+        }
+    }
+
+    /// Counts a GET that brought `bytes`, with the times of its successful attempt from sending the
+    /// request to the first and to the last byte of the body.
+    pub fn get_done(&self, bytes: u64, first_byte: Duration, last_byte: Duration) {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.first_byte.record(first_byte);
+        self.last_byte.record(last_byte);
+    }
+
+    /// Counts a failed attempt that will be repeated, by the kind of its failure.
+    pub fn retried(&self, kind: &str) {
+        let mut retries = self.retries.lock().expect("counting does not panic");
+        *retries.entry(kind.to_owned()).or_default() += 1;
+    }
+
+    /// Bytes brought so far, for progress.
+    pub fn bytes(&self) -> ByteCount {
+        ByteCount(self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Everything counted so far.
+    pub fn summary(&self) -> RequestSummary {
+        RequestSummary {
+            gets: self.gets.load(Ordering::Relaxed),
+            bytes: self.bytes(),
+            retries: self.retries.lock().expect("counting does not panic").clone(),
+            first_byte_ms: self.first_byte.summary(),
+            last_byte_ms: self.last_byte.summary(),
+        }
+    }
+}
+
+/// [`RequestStats`] at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestSummary {
+    /// GETs that succeeded.
+    pub gets: u64,
+    /// Bytes they brought; those of broken attempts are not among them.
+    pub bytes: ByteCount,
+    /// Attempts that failed and were repeated, by kind.
+    pub retries: RetryCounts,
+    /// From sending the request to the first byte of its body, in ms.
+    pub first_byte_ms: LatencySummary,
+    /// From sending the request to the last byte of its body, in ms.
+    pub last_byte_ms: LatencySummary,
+}
+
+impl RequestSummary {
+    /// Repeated attempts of all kinds.
+    pub fn retries_total(&self) -> u64 {
+        self.retries.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_adds_up_what_was_counted() {
+        let stats = RequestStats::new();
+        stats.get_done(100, Duration::from_millis(1), Duration::from_millis(2));
+        stats.get_done(50, Duration::from_millis(3), Duration::from_millis(4));
+        stats.retried("503");
+        stats.retried("503");
+        stats.retried("reset");
+        let summary = stats.summary();
+        assert_eq!(summary.gets, 2);
+        assert_eq!(summary.bytes, ByteCount(150));
+        assert_eq!(summary.retries_total(), 3);
+        assert_eq!(summary.retries["503"], 2);
+        let max = summary.last_byte_ms.max.unwrap();
+        assert!((3.99..4.01).contains(&max), "{max}");
+    }
+
+    #[test]
+    fn an_empty_summary_knows_no_latency() {
+        let summary = RequestStats::new().summary();
+        assert_eq!(summary.first_byte_ms, LatencySummary::default());
+    }
+}

@@ -1,0 +1,126 @@
+//! Why a storage operation did not succeed.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The kind of operation that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Reading an object.
+    Get,
+    /// Writing an object.
+    Put,
+    /// Listing a prefix.
+    List,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::List => "LIST",
+        })
+    }
+}
+
+/// A failed operation: what, on what, where, how often it was tried, and why it failed last.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} {target} at {location} failed after {attempts} attempt{} in {elapsed:.1?}: {cause}",
+    if *.attempts == 1 { "" } else { "s" })]
+pub struct StoreError {
+    /// Which operation.
+    pub operation: Operation,
+    /// The key or prefix it was for.
+    pub target: String,
+    /// Endpoint and bucket, or folder.
+    pub location: String,
+    /// Attempts made, the first one included.
+    pub attempts: u32,
+    /// From the start of the first attempt to the end of the last.
+    pub elapsed: Duration,
+    /// What ended the last attempt.
+    pub cause: Box<Cause>,
+}
+
+/// What ended an attempt. A variant per decision that a caller takes: see [`Cause::retry_kind`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The object (or file) does not exist.
+    #[error("it does not exist (404{})", code.as_ref().map(|code| format!(" {code}")).unwrap_or_default())]
+    NotFound {
+        /// The store's code, when it gave one.
+        code: Option<String>,
+    },
+    /// The bucket (or root folder) does not exist.
+    #[error("the bucket does not exist (404 NoSuchBucket)")]
+    NoSuchBucket,
+    /// The store answered with an error status.
+    #[error("{status}{}{}", code.as_ref().map(|code| format!(" {code}")).unwrap_or_default(),
+        message.as_ref().map(|message| format!(": {message}")).unwrap_or_default())]
+    Status {
+        /// HTTP status.
+        status: u16,
+        /// S3 error code, such as `SlowDown`.
+        code: Option<String>,
+        /// S3 error message.
+        message: Option<String>,
+    },
+    /// No connection could be made.
+    #[error("cannot connect: {reason}")]
+    Connect {
+        /// The socket's, resolver's or TLS library's reason.
+        reason: String,
+    },
+    /// TLS was refused: certificate, name or protocol.
+    #[error("TLS failed: {reason}")]
+    Tls {
+        /// The TLS library's reason.
+        reason: String,
+    },
+    /// The connection broke while the request was under way.
+    #[error("the connection broke: {reason}")]
+    Reset {
+        /// The socket's reason.
+        reason: String,
+    },
+    /// The attempt took longer than it may.
+    #[error("no answer within the time limit of {limit:?}")]
+    Timeout {
+        /// The limit that was reached.
+        limit: Duration,
+    },
+    /// The body ended early.
+    #[error("the body ended after {received} of {expected} bytes")]
+    Truncated {
+        /// Bytes that were promised.
+        expected: u64,
+        /// Bytes that came.
+        received: u64,
+    },
+    /// A file system said no.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// Something that fits nowhere else; not repeated.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Cause {
+    /// The kind under which a repeated attempt is counted (`503`, `reset`, `connect` …), or `None`
+    /// when repeating it cannot help. 429 and 5xx, broken and refused connections, timeouts and
+    /// truncated bodies may be repeated.
+    pub fn retry_kind(&self) -> Option<String> {
+        match self {
+            Self::Status { status, .. } if *status == 429 || *status >= 500 => {
+                Some(status.to_string())
+            }
+            Self::Connect { .. } => Some("connect".to_owned()),
+            Self::Reset { .. } => Some("reset".to_owned()),
+            Self::Timeout { .. } => Some("timeout".to_owned()),
+            Self::Truncated { .. } => Some("truncated".to_owned()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Epochs, steps and the simulated accelerator.
