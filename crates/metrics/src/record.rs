@@ -26,17 +26,17 @@ impl Stamp {
     /// Local time without a zone, `YYYY-MM-DDTHH:MM:SS.ffffff`, as DLIO's files have it
     /// (spec/dlio.md 8.1).
     pub fn dlio(self) -> String {
-        self.0.to_zoned(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+        self.0.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
     }
 
     /// Local time as a folder name, `YYYYMMDD_HHMMSS`.
     pub fn folder(self) -> String {
-        self.0.to_zoned(TimeZone::system()).strftime("%Y%m%d_%H%M%S").to_string()
+        self.0.to_zoned_datetime(TimeZone::system()).strftime("%Y%m%d_%H%M%S").to_string()
     }
 
     /// Local time for a report's head, `YYYY-MM-DD HH:MM`.
     pub fn minute(self) -> String {
-        self.0.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+        self.0.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
     }
 }
 
