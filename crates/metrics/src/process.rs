@@ -84,6 +84,21 @@ pub fn available_memory() -> io::Result<ByteCount> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo"))
 }
 
+/// `/proc/meminfo` as (name, value) pairs in the kernel's order; values keep their unit (`24 kB`).
+pub fn meminfo() -> io::Result<Vec<(String, String)>> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .collect())
+}
+
+/// This host's name.
+pub fn hostname() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned())
+}
+
 /// Linux reports process times in `USER_HZ`, which is 100 on every architecture we build for.
 fn ticks_per_second() -> f64 {
     100.0

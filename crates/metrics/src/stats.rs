@@ -13,9 +13,20 @@ pub fn stdev(values: &[f64]) -> Option<f64> {
     Some((squares / values.len() as f64).sqrt())
 }
 
+/// The values, if every one is known: a mean over the others would hide the gap.
+pub fn all_known(values: &[Option<f64>]) -> Option<Vec<f64>> {
+    values.iter().copied().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_unknown_value_makes_the_set_unknown() {
+        assert_eq!(all_known(&[Some(1.0), Some(2.0)]), Some(vec![1.0, 2.0]));
+        assert_eq!(all_known(&[Some(1.0), None]), None);
+    }
 
     /// The per-epoch AU values of a public v1.0 result (cases.md, golden check).
     #[test]

@@ -96,3 +96,139 @@ fn mean_over_ranks(epoch: &EpochRecord, figure: impl Fn(&RankEpoch) -> Option<f6
     let values: Option<Vec<f64>> = epoch.ranks.iter().map(figure).collect();
     crate::stats::mean(&values?)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::Stamp;
+    use crate::units::ByteCount;
+
+    pub(crate) fn step(wait: f64, compute: f64, barrier: f64) -> StepRecord {
+        StepRecord {
+            wait: Seconds(wait),
+            compute: Seconds(compute),
+            drawn: Seconds(compute),
+            barrier: Seconds(barrier),
+        }
+    }
+
+    /// A block that takes as long as its steps.
+    pub(crate) fn block(number: u32, steps: Vec<StepRecord>) -> BlockRecord {
+        let duration = steps.iter().map(|step| step.proc() + step.barrier).sum();
+        BlockRecord { number, start: Stamp::now(), end: Stamp::now(), duration, steps }
+    }
+
+    /// An epoch of one rank, a block for each list of steps, one 64 KiB sample a step.
+    pub(crate) fn rank(rank: u32, blocks: Vec<Vec<StepRecord>>) -> RankEpoch {
+        let blocks: Vec<BlockRecord> =
+            (1..).zip(blocks).map(|(number, steps)| block(number, steps)).collect();
+        let samples = blocks.iter().map(|block| block.steps.len() as u64).sum();
+        RankEpoch {
+            rank,
+            host: "vm".to_owned(),
+            start: Stamp::now(),
+            end: Stamp::now(),
+            duration: blocks.iter().map(|block| block.duration).sum(),
+            blocks,
+            samples,
+            bytes: ByteCount(samples * 65_536),
+            host_meminfo: Vec::new(),
+        }
+    }
+
+    /// DLIO's default window: all steps but the first.
+    pub(crate) fn window(expected_steps: u64) -> MetricWindow {
+        MetricWindow { exclude_start: 1, exclude_end: 0, expected_steps }
+    }
+
+    pub(crate) fn close(value: Option<f64>, expected: f64) {
+        let value = value.expect("the figure is known");
+        assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+    }
+
+    /// Eleven steps of 100 ms waiting and 100 ms computing: ten in the window.
+    #[test]
+    fn known_delays_give_half_the_accelerator() {
+        let block = block(1, vec![step(0.1, 0.1, 0.0); 11]);
+        let sums = window_sums(&block, &window(11)).unwrap();
+        assert_eq!(sums.steps, 10);
+        close(Some(sums.compute.0), 1.0);
+        close(Some(sums.duration.0), 2.0);
+        close(block_au_percent(&block, &window(11)), 50.0);
+    }
+
+    #[test]
+    fn barriers_and_time_outside_the_steps_count_against_the_window() {
+        let mut block = block(1, vec![step(0.0, 0.1, 0.1); 11]);
+        // The barrier of the excluded first step is in no `proc`, so it stays in D.
+        close(block_au_percent(&block, &window(11)), 100.0 * 1.0 / 2.1);
+        block.duration += Seconds(0.4);
+        close(block_au_percent(&block, &window(11)), 100.0 * 1.0 / 2.5);
+    }
+
+    #[test]
+    fn both_ends_of_the_window_are_left_out_by_position() {
+        let mut steps = vec![step(0.0, 0.1, 0.0); 10];
+        for slow in [0, 1, 9] {
+            steps[slow].wait = Seconds(1.0);
+        }
+        let block = block(1, steps);
+        let exclude = |exclude_start, exclude_end| MetricWindow {
+            exclude_start,
+            exclude_end,
+            expected_steps: 10,
+        };
+        close(block_au_percent(&block, &exclude(2, 1)), 100.0);
+        close(block_au_percent(&block, &exclude(1, 1)), 100.0 * 0.8 / 1.8);
+        close(block_au_percent(&block, &exclude(2, 0)), 100.0 * 0.8 / 1.8);
+        assert_eq!(block_au_percent(&block, &exclude(5, 5)), None);
+        assert_eq!(block_au_percent(&block, &exclude(99, 99)), None);
+    }
+
+    #[test]
+    fn every_block_loses_its_first_step_and_only_the_last_its_end() {
+        let window = MetricWindow { exclude_start: 1, exclude_end: 1, expected_steps: 5 };
+        let sums = |steps| {
+            window_sums(&block(1, vec![step(0.0, 0.1, 0.0); steps]), &window).unwrap().steps
+        };
+        // A block of 4 ends before position 5 - 1; one of 5 reaches it.
+        assert_eq!((sums(4), sums(5)), (3, 3));
+    }
+
+    #[test]
+    fn blocks_weigh_by_their_steps_not_their_time() {
+        let fast = vec![step(0.0, 0.1, 0.0); 9];
+        let slow = vec![step(0.3, 0.1, 0.0); 3];
+        let rank = rank(0, vec![fast, slow]);
+        close(rank_au_percent(&rank, &window(12)), (9.0 * 100.0 + 3.0 * 25.0) / 12.0);
+    }
+
+    #[test]
+    fn the_epoch_is_the_mean_over_ranks() {
+        let ranks = vec![
+            rank(0, vec![vec![step(0.1, 0.1, 0.0); 11]]),
+            rank(1, vec![vec![step(0.0, 0.1, 0.0); 11]]),
+        ];
+        let mut epoch = EpochRecord { epoch: 1, ranks };
+        close(epoch_au_percent(&epoch, &window(11)), 75.0);
+        close(epoch_wall_au_percent(&epoch), 75.0);
+        epoch.ranks[1].blocks[0].steps.truncate(1);
+        assert_eq!(epoch_au_percent(&epoch, &window(11)), None);
+    }
+
+    #[test]
+    fn an_empty_window_is_unknown_while_the_wall_clock_still_knows() {
+        let epoch = EpochRecord { epoch: 1, ranks: vec![rank(0, vec![vec![step(0.1, 0.1, 0.0)]])] };
+        assert_eq!(epoch_au_percent(&epoch, &window(1)), None);
+        close(epoch_wall_au_percent(&epoch), 50.0);
+    }
+
+    #[test]
+    fn wall_au_counts_drawn_time_so_a_late_sleep_is_a_loss() {
+        let mut steps = vec![step(0.0, 0.1, 0.0); 10];
+        steps.iter_mut().for_each(|step| step.drawn = Seconds(0.08));
+        let epoch = EpochRecord { epoch: 1, ranks: vec![rank(0, vec![steps])] };
+        close(epoch_wall_au_percent(&epoch), 80.0);
+        close(epoch_au_percent(&epoch, &window(10)), 100.0);
+    }
+}

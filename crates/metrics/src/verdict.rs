@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::record::RunRecord;
+use crate::requests::RequestSummary;
 use crate::units::Seconds;
 
 /// The CPUs count as exhausted from this share on.
@@ -83,4 +84,94 @@ pub fn verdict(run: &RunRecord) -> Option<Verdict> {
         return Some(Verdict::BarrierBound);
     }
     Some(Verdict::StorageBound)
+}
+
+/// The mean time to a GET's first byte over its mean time to the last byte: how much of a read is
+/// latency; the rest is transfer. `None` when no GET was timed.
+pub fn first_byte_share(requests: &RequestSummary) -> Option<f64> {
+    let first = requests.first_byte_ms.mean?;
+    let last = requests.last_byte_ms.mean?;
+    (last > 0.0).then(|| first / last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{ProcessUsage, WaitingCpu};
+    use crate::record::{EpochRecord, Stamp};
+    use crate::requests::LatencySummary;
+    use crate::units::ByteCount;
+    use crate::utilization::tests::{rank, step};
+
+    /// One rank, ten steps of `wait`, 0.1 s computing and `barrier`, with the CPUs `busy` (a share)
+    /// while it waited.
+    fn run(wait: f64, barrier: f64, busy: f64) -> RunRecord {
+        let steps = vec![step(wait, 0.1, barrier); 10];
+        RunRecord {
+            start: Stamp::now(),
+            end: Stamp::now(),
+            steps_per_epoch: 10,
+            time_to_first_step: None,
+            epochs: vec![EpochRecord { epoch: 1, ranks: vec![rank(0, vec![steps])] }],
+            requests: RequestSummary::default(),
+            process: ProcessUsage::default(),
+            waiting_cpu: WaitingCpu { waited: Seconds(1.0), cpu: Seconds(2.0 * busy), cpus: 2.0 },
+            window_share_of_epoch: 0.1,
+            byte_budget: ByteCount(0),
+        }
+    }
+
+    #[test]
+    fn less_than_a_percent_lost_blames_nobody_even_on_busy_cpus() {
+        assert_eq!(verdict(&run(0.0005, 0.0, 1.0)), Some(Verdict::AcceleratorBound));
+    }
+
+    #[test]
+    fn busy_cpus_while_waiting_are_the_clients_fault() {
+        assert_eq!(verdict(&run(0.1, 0.0, 0.95)), Some(Verdict::ClientBound));
+    }
+
+    #[test]
+    fn most_of_the_loss_in_barriers_is_the_barriers_fault() {
+        assert_eq!(verdict(&run(0.04, 0.06, 0.5)), Some(Verdict::BarrierBound));
+        assert_eq!(verdict(&run(0.06, 0.04, 0.5)), Some(Verdict::StorageBound));
+    }
+
+    #[test]
+    fn waiting_on_idle_cpus_is_the_stores_fault() {
+        assert_eq!(verdict(&run(0.1, 0.0, 0.2)), Some(Verdict::StorageBound));
+    }
+
+    #[test]
+    fn nothing_finished_has_no_verdict() {
+        let mut run = run(0.1, 0.0, 0.2);
+        run.epochs.clear();
+        assert_eq!(verdict(&run), None);
+    }
+
+    #[test]
+    fn time_shares_keep_waits_barriers_and_overshoot_apart() {
+        let mut run = run(0.1, 0.05, 0.0);
+        for step in &mut run.epochs[0].ranks[0].blocks[0].steps {
+            step.drawn = Seconds(0.09);
+        }
+        let shares = TimeShares::of(&run);
+        let close = |value: Seconds, expected: f64| assert!((value.0 - expected).abs() < 1e-9);
+        close(shares.total, 2.5);
+        close(shares.compute, 0.9);
+        close(shares.wait, 1.0);
+        close(shares.barrier, 0.5);
+        close(shares.overshoot, 0.1);
+        close(shares.lost(), 1.6);
+    }
+
+    #[test]
+    fn the_first_byte_has_its_share_of_a_get() {
+        let latency = |mean| LatencySummary { count: 1, mean: Some(mean), ..Default::default() };
+        let mut requests = RequestSummary::default();
+        assert_eq!(first_byte_share(&requests), None);
+        requests.first_byte_ms = latency(3.0);
+        requests.last_byte_ms = latency(4.0);
+        assert_eq!(first_byte_share(&requests), Some(0.75));
+    }
 }
