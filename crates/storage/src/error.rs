@@ -1,7 +1,7 @@
 //! Why a storage operation did not succeed.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The kind of operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,14 +43,34 @@ pub struct StoreError {
     pub cause: Box<Cause>,
 }
 
+impl StoreError {
+    /// The error of a single attempt that began at `began` and ends now.
+    pub(crate) fn of_attempt(
+        operation: Operation,
+        target: impl Into<String>,
+        location: String,
+        began: Instant,
+        cause: Cause,
+    ) -> Self {
+        Self {
+            operation,
+            target: target.into(),
+            location,
+            attempts: 1,
+            elapsed: began.elapsed(),
+            cause: Box::new(cause),
+        }
+    }
+}
+
 /// What ended an attempt. A variant per decision that a caller takes: see [`Cause::retry_kind`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// The object (or file) does not exist.
-    #[error("it does not exist (404{})", code.as_ref().map(|code| format!(" {code}")).unwrap_or_default())]
+    #[error("it does not exist{}", code.as_ref().map(|code| format!(" (404 {code})")).unwrap_or_default())]
     NotFound {
-        /// The store's code, when it gave one.
+        /// An object store's code; `None` for files and memory.
         code: Option<String>,
     },
     /// The bucket (or root folder) does not exist.
@@ -66,6 +86,8 @@ pub enum Cause {
         code: Option<String>,
         /// S3 error message.
         message: Option<String>,
+        /// How long the store asked to be left alone (the header `Retry-After`).
+        retry_after: Option<Duration>,
     },
     /// No connection could be made.
     #[error("cannot connect: {reason}")]
@@ -122,5 +144,61 @@ impl Cause {
             Self::Truncated { .. } => Some("truncated".to_owned()),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16, code: Option<&str>, message: Option<&str>) -> Cause {
+        let (code, message) = (code.map(str::to_owned), message.map(str::to_owned));
+        Cause::Status { status, code, message, retry_after: None }
+    }
+
+    #[test]
+    fn what_may_pass_is_repeated_and_what_will_stay_is_not() {
+        let text = String::new;
+        let second = Duration::from_secs(1);
+        for (cause, kind) in [
+            (status(503, Some("SlowDown"), None), Some("503")),
+            (status(500, None, None), Some("500")),
+            (status(429, None, None), Some("429")),
+            (status(403, Some("AccessDenied"), None), None),
+            (status(416, None, None), None),
+            (Cause::Connect { reason: text() }, Some("connect")),
+            (Cause::Reset { reason: text() }, Some("reset")),
+            (Cause::Timeout { limit: second }, Some("timeout")),
+            (Cause::Truncated { expected: 2, received: 1 }, Some("truncated")),
+            (Cause::Tls { reason: text() }, None),
+            (Cause::NotFound { code: None }, None),
+            (Cause::NoSuchBucket, None),
+            (Cause::Io(std::io::Error::other("full")), None),
+            (Cause::Other(text()), None),
+        ] {
+            assert_eq!(cause.retry_kind().as_deref(), kind, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn the_message_says_what_where_how_often_and_why() {
+        let error = StoreError {
+            operation: Operation::Get,
+            target: "train/1.npz".to_owned(),
+            location: "s3://data at http://host:9000".to_owned(),
+            attempts: 4,
+            elapsed: Duration::from_millis(1_500),
+            cause: Box::new(status(503, Some("SlowDown"), Some("Please reduce your request rate."))),
+        };
+        assert_eq!(
+            error.to_string(),
+            "GET train/1.npz at s3://data at http://host:9000 failed after 4 attempts in 1.5s: \
+             503 SlowDown: Please reduce your request rate."
+        );
+        assert_eq!(Cause::NotFound { code: None }.to_string(), "it does not exist");
+        assert_eq!(
+            Cause::NotFound { code: Some("NoSuchKey".to_owned()) }.to_string(),
+            "it does not exist (404 NoSuchKey)"
+        );
     }
 }

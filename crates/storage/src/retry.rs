@@ -1,0 +1,238 @@
+//! Repeating what may be repeated.
+//!
+//! [`Retrying`] is a store around a store. An attempt that fails for a passing reason
+//! ([`Cause::retry_kind`]) is made again after a wait that doubles each time and is half chance, so
+//! that many clients do not come back at one moment. It ends when the [`RetryPolicy`]'s attempts are
+//! used up, or when the next attempt would begin after its time limit; the error then speaks for the
+//! whole operation. Every repeated attempt is counted, once, under its kind.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use feedrate_metrics::requests::RequestStats;
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use crate::{Cause, Fetched, Listed, ObjectKey, Store, StoreError};
+
+/// How often, how long and at which distance an operation is tried again.
+///
+/// The wait before retry `n` (from 1) lies between the half and the whole of
+/// `first_wait` × 2^(n − 1), at most `longest_wait`: waits grow, and still differ between clients.
+/// A store that says when to come back (`Retry-After`) is not asked earlier. With the defaults, five
+/// attempts that fail at once are over in 0.75 to 1.5 s.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first one included; 1 means no retry.
+    pub attempts: u32,
+    /// The longest wait before the first retry.
+    pub first_wait: Duration,
+    /// The longest wait before any retry.
+    pub longest_wait: Duration,
+    /// No attempt begins later than this after the first began. It is longer than an attempt may
+    /// take, so one that hung until its own limit is still repeated.
+    pub time_limit: Duration,
+    /// As `time_limit`, where the last attempt could not connect: an endpoint that does not answer
+    /// is more often a wrong one than one that comes back.
+    pub connect_time_limit: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            first_wait: Duration::from_millis(100),
+            longest_wait: Duration::from_secs(5),
+            time_limit: Duration::from_secs(90),
+            connect_time_limit: Duration::from_secs(4),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The wait before retry `retry` (from 1); `chance` in [0, 1) decides its upper half.
+    fn wait(&self, retry: u32, chance: f64) -> Duration {
+        let doubled = 2_u32.saturating_pow(retry.saturating_sub(1));
+        let most = self.first_wait.saturating_mul(doubled).min(self.longest_wait);
+        most.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0))
+    }
+
+    /// How long after the first attempt the next one may begin.
+    fn limit(&self, cause: &Cause) -> Duration {
+        match cause {
+            Cause::Connect { .. } => self.connect_time_limit,
+            _ => self.time_limit,
+        }
+    }
+}
+
+/// A store whose operations are repeated by a [`RetryPolicy`], and whose reads and repeated attempts
+/// are counted in [`RequestStats`].
+pub struct Retrying<S> {
+    store: S,
+    policy: RetryPolicy,
+    stats: Arc<RequestStats>,
+    chance: Box<dyn Fn() -> f64 + Send + Sync>,
+}
+
+impl<S: fmt::Debug> fmt::Debug for Retrying<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrying")
+            .field("store", &self.store)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Store> Retrying<S> {
+    /// Repeats `store`'s operations by `policy` and counts in `stats`.
+    pub fn new(store: S, policy: RetryPolicy, stats: Arc<RequestStats>) -> Self {
+        Self { store, policy, stats, chance: Box::new(fastrand::f64) }
+    }
+
+    /// Takes the chance in the waits from `chance`, which yields numbers in [0, 1).
+    pub fn with_chance(mut self, chance: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        self.chance = Box::new(chance);
+        self
+    }
+
+    fn tries(&self) -> Tries<'_, S> {
+        let now = Instant::now();
+        Tries { retrying: self, began: now, attempts: 0, stretch_began: now, stretch_attempts: 0 }
+    }
+
+    /// Lists behind `after`. A failure in the middle goes on behind the last key handed over, and
+    /// with every page the policy's attempts and time begin anew: a listing of a thousand pages may
+    /// meet more passing failures than a single request.
+    async fn list_on(
+        &self,
+        prefix: &str,
+        after: Option<&ObjectKey>,
+        page: &mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> Result<(), StoreError> {
+        let mut tries = self.tries();
+        let mut after = after.cloned();
+        loop {
+            let mut last = None;
+            let mut watched = |objects: Vec<Listed>| {
+                last = objects.last().map(|object| object.key.clone()).or(last.take());
+                page(objects);
+            };
+            let outcome = match &after {
+                None => self.store.list(prefix, &mut watched).await,
+                Some(after) => self.store.list_after(prefix, after, &mut watched).await,
+            };
+            let Err(error) = outcome else { return Ok(()) };
+            if last.is_some() {
+                after = last;
+                tries.begin_stretch();
+            }
+            tries.wait_after(error).await?;
+        }
+    }
+}
+
+/// The attempts of one operation.
+#[derive(Debug)]
+struct Tries<'a, S> {
+    retrying: &'a Retrying<S>,
+    began: Instant,
+    attempts: u32,
+    /// When the attempts began that the policy limits: with the operation or its last progress.
+    stretch_began: Instant,
+    stretch_attempts: u32,
+}
+
+impl<S> Tries<'_, S> {
+    /// The operation got further: what the policy limits begins anew.
+    fn begin_stretch(&mut self) {
+        self.stretch_began = Instant::now();
+        self.stretch_attempts = 0;
+    }
+
+    /// Waits until the next attempt may begin, or says with which error the operation ends.
+    async fn wait_after(&mut self, mut error: StoreError) -> Result<(), StoreError> {
+        let Retrying { policy, stats, chance, .. } = self.retrying;
+        self.attempts += 1;
+        self.stretch_attempts += 1;
+        error.attempts = self.attempts;
+        error.elapsed = self.began.elapsed();
+
+        let Some(kind) = error.cause.retry_kind() else { return Err(error) };
+        if self.stretch_attempts >= policy.attempts {
+            return Err(error);
+        }
+        let mut wait = policy.wait(self.stretch_attempts, chance());
+        if let Cause::Status { retry_after: Some(asked), .. } = *error.cause {
+            wait = wait.max(asked);
+        }
+        if self.stretch_began.elapsed() + wait > policy.limit(&error.cause) {
+            return Err(error);
+        }
+        stats.retried(&kind);
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+impl<S: Store> Store for Retrying<S> {
+    fn get<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        Box::pin(async move {
+            let mut tries = self.tries();
+            loop {
+                match self.store.get(key, range.clone(), into).await {
+                    Ok(fetched) => {
+                        let Fetched { bytes, first_byte, last_byte } = fetched;
+                        self.stats.get_done(bytes, first_byte, last_byte);
+                        return Ok(fetched);
+                    }
+                    Err(error) => tries.wait_after(error).await?,
+                }
+            }
+        })
+    }
+
+    fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut tries = self.tries();
+            loop {
+                match self.store.put(key, body.clone()).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => tries.wait_after(error).await?,
+                }
+            }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.list_on(prefix, None, page))
+    }
+
+    fn list_after<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a ObjectKey,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.list_on(prefix, Some(after), page))
+    }
+
+    fn location(&self) -> String {
+        self.store.location()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What a failed request means.
+//!
+//! Failures are understood where they happen, as a [`Cause`], by the types of the errors and never by
+//! their text. They then travel as a [`Failure`] inside the error types of hyper and `object_store`,
+//! out of which [`cause_of`] takes them again.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http_body_util::{BodyExt, Limited};
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use object_store::client::{HttpError, HttpErrorKind};
+use rustls::CertificateError;
+use serde::Deserialize;
+
+use crate::Cause;
+
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The most of an error's body that is read; S3's are some hundred bytes.
+const ERROR_BODY: usize = 64 * 1024;
+
+/// A [`Cause`] on its way through an error chain. The chain only lends its links, so the cause can be
+/// taken out of a borrowed one.
+#[derive(Debug)]
+pub(super) struct Failure(Mutex<Option<Cause>>);
+
+impl Failure {
+    pub(super) fn new(cause: Cause) -> Self {
+        Self(Mutex::new(Some(cause)))
+    }
+
+    /// As the error that object_store expects of a transport. The kind only matters to its own
+    /// retries, which are off.
+    pub(super) fn http(cause: Cause) -> HttpError {
+        HttpError::new(HttpErrorKind::Unknown, Self::new(cause))
+    }
+
+    fn take(&self) -> Option<Cause> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(cause) => cause.fmt(f),
+            None => f.write_str("a failure told elsewhere"),
+        }
+    }
+}
+
+impl Error for Failure {}
+
+/// The cause inside an error of object_store or hyper, or its text if it is none of ours.
+pub(super) fn cause_of(error: impl Error + 'static) -> Cause {
+    let ours = chain(&error).find_map(|link| link.downcast_ref::<Failure>()?.take());
+    ours.unwrap_or_else(|| Cause::Other(error.to_string()))
+}
+
+/// Why no answer came to a request.
+pub(super) fn of_request(error: &legacy::Error) -> Cause {
+    if let Some(cause) = chain(error).find_map(|link| link.downcast_ref::<Failure>()?.take()) {
+        return cause;
+    }
+    if let Some(tls) = chain(error).find_map(|link| link.downcast_ref::<rustls::Error>()) {
+        return Cause::Tls { reason: tls_reason(tls) };
+    }
+    if error.is_connect() {
+        return Cause::Connect { reason: reason(error) };
+    }
+    match chain(error).find_map(|link| link.downcast_ref::<hyper::Error>()) {
+        Some(hyper) if hyper.is_parse() => {
+            Cause::Other(format!("the answer is not HTTP ({hyper}); is this an S3 endpoint?"))
+        }
+        _ => Cause::Reset { reason: reason(error) },
+    }
+}
+
+/// Why a body did not come to its end. The counts of a truncated one are for the reader to fill in.
+pub(super) fn of_body(error: &hyper::Error) -> Cause {
+    let ended = |link: &(dyn Error + 'static)| {
+        let io = link.downcast_ref::<io::Error>();
+        io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
+    };
+    match chain(error).any(ended) {
+        true => Cause::Truncated { expected: 0, received: 0 },
+        false => Cause::Reset { reason: reason(error) },
+    }
+}
+
+/// What an answer other than success says.
+pub(super) async fn of_answer(answer: Response<Incoming>) -> Cause {
+    let status = answer.status();
+    let retry_after = answer
+        .headers()
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+        .map(Duration::from_secs);
+    let body = Limited::new(answer.into_body(), ERROR_BODY).collect().await;
+    let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
+    // Without a readable body the status still tells the most.
+    let S3Error { code, message } =
+        text.ok().and_then(|text| quick_xml::de::from_str(&text).ok()).unwrap_or_default();
+    match (status.as_u16(), code.as_deref()) {
+        (404, Some("NoSuchBucket")) => Cause::NoSuchBucket,
+        (404, _) => {
+            let code = code.or_else(|| status.canonical_reason().map(str::to_owned));
+            Cause::NotFound { code }
+        }
+        (status, _) => Cause::Status { status, code, message, retry_after },
+    }
+}
+
+/// The body of S3's error answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct S3Error {
+    code: Option<String>,
+    message: Option<String>,
+}
+
+/// What TLS refused, and what can be done about the usual cases.
+fn tls_reason(error: &rustls::Error) -> String {
+    use CertificateError::{NotValidForName, NotValidForNameContext, UnknownIssuer};
+    match error {
+        rustls::Error::InvalidCertificate(UnknownIssuer) => {
+            "unknown issuer of the server's certificate; if it comes from an authority of your own, \
+             name its PEM file with AWS_CA_BUNDLE"
+                .to_owned()
+        }
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+            format!("{error}; use the endpoint by a name that its certificate has")
+        }
+        rustls::Error::InvalidMessage(_) => {
+            format!("{error}; does the endpoint speak plain http?")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The innermost link's text: "Connection refused (os error 111)".
+fn reason(error: &(dyn Error + 'static)) -> String {
+    chain(error).last().unwrap_or(error).to_string()
+}
+
+/// `error` and everything below it. An I/O error's payload is a link of its own, which `source` would
+/// skip.
+fn chain<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> + use<'a> {
+    std::iter::successors(Some(error), |&link: &&'a (dyn Error + 'static)| {
+        match link.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(payload) => Some(payload as &(dyn Error + 'static)),
+            None => link.source(),
+        }
+    })
+}

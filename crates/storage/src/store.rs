@@ -1,0 +1,121 @@
+//! The trait that all storage is seen through.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::{ObjectKey, StoreError};
+
+/// The most objects in a page of a listing.
+pub(crate) const PAGE: usize = 1_000;
+
+/// What a finished read tells besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetched {
+    /// Bytes appended to the caller's buffer.
+    pub bytes: u64,
+    /// From sending the successful attempt's request to its first body byte (local: the first
+    /// `pread` returning).
+    pub first_byte: Duration,
+    /// From sending the successful attempt's request to its last body byte.
+    pub last_byte: Duration,
+}
+
+/// One listed object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key, below the store's root.
+    pub key: ObjectKey,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// Storage as the benchmark sees it. All methods are one operation of the store: a call is one
+/// attempt unless the store is wrapped in [`Retrying`](crate::Retrying).
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Reads the whole object, or the half-open byte `range` of it, and appends it to `into`, whose
+    /// capacity is reused. On failure `into` is as long as it was before the call. A range that is
+    /// empty or reaches beyond the object's end is a failure. A call that is dropped before it ends
+    /// may leave `into` empty and without its capacity.
+    fn get<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>>;
+
+    /// Writes `body` as the whole object, replacing what was there. Readers see the old object or
+    /// the new one, never a part.
+    fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Lists everything below `prefix` (a folder: it is matched up to a `/`), in pages of at most
+    /// 1,000 objects sorted by key, handing each page to `page` as it arrives. An absent folder is
+    /// an empty list; any failure is an error, never an empty list.
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// As [`list`](Self::list), but only what sorts behind `after`: how a listing goes on that broke
+    /// off after some pages. Unless a store can do better, it lists everything again.
+    fn list_after<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a ObjectKey,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut behind = |mut objects: Vec<Listed>| {
+                objects.retain(|object| object.key > *after);
+                if !objects.is_empty() {
+                    page(objects);
+                }
+            };
+            self.list(prefix, &mut behind).await
+        })
+    }
+
+    /// Where this store is, for people: `s3://bucket at http://host:9000` or a folder's path.
+    fn location(&self) -> String;
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn get<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        (**self).get(key, range, into)
+    }
+
+    fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).put(key, body)
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).list(prefix, page)
+    }
+
+    fn list_after<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a ObjectKey,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).list_after(prefix, after, page)
+    }
+
+    fn location(&self) -> String {
+        (**self).location()
+    }
+}
