@@ -1,0 +1,210 @@
+//! The listening socket and its connections.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use crate::faults::FaultRule;
+use crate::keys::KeyPair;
+use crate::service::Service;
+
+/// What a server is to be.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; port 0 lets the system choose a free one.
+    pub listen: SocketAddr,
+    /// The keys with which requests must be signed.
+    pub keys: KeyPair,
+    /// Buckets that exist from the start, empty.
+    pub buckets: Vec<String>,
+    /// What to do wrong, in the order in which the rules are asked.
+    pub faults: Vec<FaultRule>,
+    /// Whether to remember the latest 100,000 GETs for `GET /_feedrate/gets`.
+    pub record_gets: bool,
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address is in use, not one of this host, or not allowed.
+    #[error("cannot listen on {address}: {source}{}", listen_advice(source))]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// S3 does not allow a bucket of this name.
+    #[error(
+        "\"{name}\" cannot be the name of a bucket: S3 wants 3 to 63 lower-case letters, digits, dots \
+         and hyphens, with a letter or digit at both ends, and no IP address"
+    )]
+    BucketName {
+        /// The name asked for.
+        name: String,
+    },
+    /// The access key id or the secret is empty, or the id holds a `/`, with which no signature can be
+    /// made.
+    #[error("the server's keys need a secret, and an access key id without \"/\"")]
+    Keys,
+}
+
+fn listen_advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "; choose another port, or 0 for any free one",
+        io::ErrorKind::AddrNotAvailable => "; it is not an address of this host",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 may need privileges",
+        _ => "",
+    }
+}
+
+/// A server that is bound to its address: clients can connect from now on, and are answered once
+/// [`serve`](Self::serve) runs.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    service: Arc<Service>,
+}
+
+/// How long connections may finish what they are doing when the server stops.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long accepting pauses when the system refuses, for example for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+impl Server {
+    /// Checks `config` and binds the address. Must be called on a tokio runtime with I/O and time.
+    pub async fn bind(config: Config) -> Result<Self, StartError> {
+        if let Some(name) = config.buckets.iter().find(|name| !s3s::path::check_bucket_name(name)) {
+            return Err(StartError::BucketName { name: name.clone() });
+        }
+        let KeyPair { access_key_id, secret_access_key } = &config.keys;
+        if access_key_id.is_empty() || access_key_id.contains('/') || secret_access_key.is_empty() {
+            return Err(StartError::Keys);
+        }
+        let listen = config.listen;
+        let failed = |source| StartError::Listen { address: listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, service: Arc::new(Service::new(config)) })
+    }
+
+    /// The address that clients can connect to, with the port that was chosen.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` completes. Then nothing is accepted any more, requests under way have
+    /// half a second to be answered, and this returns with all connections closed.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let mut connections = JoinSet::new();
+        let (stop, stopping) = watch::channel(());
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let service = Arc::clone(&self.service);
+                        connections.spawn(serve_connection(stream, service, stopping.clone()));
+                    }
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        drop(self.listener);
+        drop(stop);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Serves one connection until either side ends it, a fault rule resets it, or the server stops.
+async fn serve_connection(
+    stream: TcpStream,
+    service: Arc<Service>,
+    mut stopping: watch::Receiver<()>,
+) {
+    // Without it, Nagle's algorithm and delayed ACKs hold back the end of an answer for 40 ms.
+    // It can only fail when the connection is already gone, which the first read will tell.
+    let _ = stream.set_nodelay(true);
+    let reset = Arc::new(Notify::new());
+    let respond = {
+        let reset = Arc::clone(&reset);
+        service_fn(move |request| {
+            let (service, reset) = (Arc::clone(&service), Arc::clone(&reset));
+            async move { service.respond(request, &reset).await }
+        })
+    };
+    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), respond);
+    let is_reset = tokio::select! {
+        // An error is the client's going away, or no HTTP; there is nobody left to tell.
+        _ = &mut connection => return,
+        () = reset.notified() => true,
+        _ = stopping.changed() => false,
+    };
+    if is_reset {
+        // Closing a socket that does not linger sends a RST instead of a FIN.
+        let stream = connection.into_parts().io.into_inner();
+        let _ = stream.set_zero_linger();
+    } else {
+        Pin::new(&mut connection).graceful_shutdown();
+        let _ = tokio::time::timeout(GRACE, connection).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            keys: KeyPair { access_key_id: "id".into(), secret_access_key: "hush".into() },
+            buckets: Vec::new(),
+            faults: Vec::new(),
+            record_gets: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named() {
+        let first = Server::bind(config()).await.unwrap();
+        let listen = first.local_addr();
+        let error = Server::bind(Config { listen, ..config() }).await.unwrap_err().to_string();
+        assert!(error.contains(&listen.to_string()) && error.contains("another port"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn impossible_buckets_and_keys_are_refused() {
+        let buckets = vec!["ok-bucket".to_owned(), "_feedrate".to_owned()];
+        let error = Server::bind(Config { buckets, ..config() }).await.unwrap_err();
+        assert!(error.to_string().contains("\"_feedrate\""), "{error}");
+
+        let keys = KeyPair { access_key_id: "id".into(), secret_access_key: String::new() };
+        let error = Server::bind(Config { keys, ..config() }).await.unwrap_err();
+        assert!(matches!(error, StartError::Keys));
+    }
+
+    #[test]
+    fn debug_output_of_a_config_does_not_hold_the_secret() {
+        assert!(!format!("{:?}", config()).contains("hush"));
+    }
+}

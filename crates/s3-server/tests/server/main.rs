@@ -1,0 +1,10 @@
+//! The server from outside: real sockets, real signatures.
+
+mod client;
+mod counters;
+mod faults;
+mod lists;
+mod objects;
+mod sign;
+mod signatures;
+mod start_and_stop;
