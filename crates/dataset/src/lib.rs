@@ -1,1 +1,29 @@
-//! File names, shards, shuffles, formats and generation of a data set.
+//! What a data set is: its files' names, who reads which of them when, and every byte inside.
+//!
+//! All of it is arithmetic, so memory does not grow with the number of files or samples:
+//! - [`Layout`] turns a file's index into its [`ObjectKey`](feedrate_storage::ObjectKey), and
+//!   [`discover`] finds out, by one listing, what a store holds of a set.
+//! - [`Plan`] turns (epoch, rank, position) into the sample that is due there, through keyed
+//!   [`Permutation`]s instead of shuffled tables, and [`Visits`] turns a rank's positions into reads.
+//! - [`FileFormat`] turns a file's index into its bytes, from counters, so that any file can be made
+//!   again to check what a store returned; [`generate`] makes them all and uploads them.
+//!
+//! A format never knows where bytes come from or go to.
+
+mod content;
+mod format;
+mod generate;
+mod layout;
+mod mersenne;
+mod permutation;
+mod plan;
+mod sizes;
+
+pub use format::{FileFormat, FormatError, Mismatch};
+pub use generate::{GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, generate};
+pub use layout::{DiscoverError, Layout, Stored, discover};
+pub use permutation::Permutation;
+pub use plan::{Plan, SampleRef, Visit, Visits};
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,378 @@
+//! JPEG images by construction: the scan is random bits that are always valid code, so no encoder
+//! runs, and an image is made as fast as its bytes.
+//!
+//! One grey component, with a Huffman table of our own for both DC and AC: the codes 0, 10, 110 and
+//! 1110 stand for "no zeros before, then a value of s, s-1, s-2, s-3 bits". Code and value together
+//! have g = s + 1 bits whichever code it is, so a block's 64 coefficients are 64 groups of g bits:
+//! 8 g bytes. Any bits are a valid scan but for two things: a group that starts with 1111, which is
+//! no code, and a byte 0xFF, which would start a marker. Both are mended by clearing one bit, the
+//! group's or the byte's first. Clearing creates neither of the two elsewhere, so one pass does.
+//!
+//! The coefficients being noise, so are the pixels. Format: ITU-T T.81, JFIF 1.01.
+
+use super::Comparison;
+use crate::content::{Content, PIECE};
+use crate::sizes::Sizes;
+
+/// Bytes of a file besides scan and comments: start of image, JFIF header, quantization table, frame
+/// header, two Huffman tables, scan header, end of image.
+const FRAMING: u64 = 2 + 18 + 69 + 13 + 2 * 25 + 10 + 2;
+
+/// Group sizes in bits. A value has at most 10 bits in a baseline scan, and the shortest at least 1.
+const GROUPS: std::ops::RangeInclusive<u64> = 5..=11;
+
+/// Blocks of 8 x 8 pixels along a side of 256 pixels.
+const FULL_SIDE: u64 = 32;
+
+/// Bytes of a comment segment: marker and length at least, and all that the length can say.
+const SEGMENT: std::ops::RangeInclusive<u64> = 4..=2 + 65_535;
+
+/// The smallest file: one block of the shortest groups and an empty comment.
+pub(super) const SMALLEST: u64 = FRAMING + 8 * *GROUPS.start() + *SEGMENT.start();
+
+/// Blocks that are made at a time, so that a piece of any group size fits where pieces are made and
+/// is a multiple of every vector's length.
+const PIECE_BLOCKS: u64 = 64;
+
+const _: () = assert!(PIECE_BLOCKS * 8 * *GROUPS.end() <= PIECE as u64);
+
+/// The JPEG files of a set.
+pub(super) struct Jpeg {
+    content: Content,
+    sizes: Sizes,
+    record_length: u64,
+    /// For each of [`GROUPS`]: the bits of a piece of scan at which a group starts.
+    starts: Vec<Vec<u8>>,
+}
+
+impl Jpeg {
+    pub(super) fn new(content: Content, sizes: Sizes, record_length: u64) -> Self {
+        Self { content, sizes, record_length, starts: GROUPS.map(group_starts).collect() }
+    }
+
+    pub(super) fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// The record length itself where it is the same for all files, whose square root need not be
+    /// whole; the product of the drawn sides otherwise.
+    pub(super) fn file_len(&self, file: u64) -> u64 {
+        match &self.sizes {
+            Sizes::Square(_) => self.record_length,
+            Sizes::PerFile(_) => self.sizes.sides(file).iter().product(),
+        }
+    }
+
+    pub(super) fn write(&self, file: u64, out: &mut Vec<u8>) {
+        let geometry = Geometry::new(self.file_len(file));
+        self.push_head(file, geometry, out);
+        self.for_each_piece(file, geometry, |_, piece| out.extend_from_slice(piece));
+        out.extend_from_slice(&END_OF_IMAGE);
+    }
+
+    pub(super) fn compare(&self, file: u64, comparison: &mut Comparison<'_>) {
+        let geometry = Geometry::new(self.file_len(file));
+        let mut head = Vec::new();
+        self.push_head(file, geometry, &mut head);
+        comparison.framing(0, &head);
+        self.for_each_piece(file, geometry, |offset, piece| {
+            comparison.content(head.len() + offset, piece);
+        });
+        comparison.framing(head.len() + geometry.scan() as usize, &END_OF_IMAGE);
+    }
+
+    /// Makes the scan piece by piece: `piece` gets each with its offset in the scan.
+    fn for_each_piece(&self, file: u64, geometry: Geometry, mut piece: impl FnMut(usize, &[u8])) {
+        let starts = &self.starts[(geometry.group - GROUPS.start()) as usize];
+        let mut stream = self.content.stream(file, 0);
+        let mut scratch = [0; PIECE];
+        let len = geometry.scan() as usize;
+        for offset in (0..len).step_by(starts.len()) {
+            let bytes = &mut scratch[..starts.len().min(len - offset)];
+            stream.fill(bytes);
+            mend(bytes, starts);
+            piece(offset, bytes);
+        }
+    }
+
+    /// Writes all that comes before the scan. The comments' text is random too: the bytes of the
+    /// file's content that follow the scan's.
+    fn push_head(&self, file: u64, geometry: Geometry, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[0xff, 0xd8]);
+        // JFIF 1.01, square pixels, no thumbnail.
+        push_segment(0xe0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0", out);
+        // Quantization table 0 of 8 bits: all ones.
+        let mut ones = [1; 65];
+        ones[0] = 0;
+        push_segment(0xdb, &ones, out);
+        // Baseline, 8 bits, one component without subsampling.
+        let [height, width] = [geometry.rows, geometry.columns].map(|blocks| blocks as u16 * 8);
+        let ([h1, h0], [w1, w0]) = (height.to_be_bytes(), width.to_be_bytes());
+        push_segment(0xc0, &[8, h1, h0, w1, w0, 1, 1, 0x11, 0], out);
+        // Tables 0 for DC and AC: a code each of 1, 2, 3 and 4 bits, for values of s bits and less.
+        let longest = geometry.group as u8 - 1;
+        for class in [0x00, 0x10] {
+            let mut table = [0; 21];
+            table[0] = class;
+            table[1..5].fill(1);
+            for (code, length) in table[17..].iter_mut().zip(0..) {
+                *code = longest - length;
+            }
+            push_segment(0xc4, &table, out);
+        }
+        self.push_comments(file, geometry, out);
+        // One component, all 64 coefficients, no successive approximation.
+        push_segment(0xda, &[1, 1, 0, 0, 63, 0], out);
+    }
+
+    fn push_comments(&self, file: u64, geometry: Geometry, out: &mut Vec<u8>) {
+        let mut stream = self.content.stream(file, geometry.scan());
+        let mut left = geometry.comment;
+        while left > 0 {
+            let segment = match left {
+                _ if left <= *SEGMENT.end() => left,
+                // What stays must make another segment.
+                _ => (*SEGMENT.end()).min(left - SEGMENT.start()),
+            };
+            left -= segment;
+            let text = (segment - SEGMENT.start()) as usize;
+            push_marker(0xfe, text, out);
+            let start = out.len();
+            out.resize(start + text, 0);
+            stream.fill(&mut out[start..]);
+        }
+    }
+}
+
+const END_OF_IMAGE: [u8; 2] = [0xff, 0xd9];
+
+fn push_marker(marker: u8, payload: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0xff, marker]);
+    out.extend_from_slice(&(payload as u16 + 2).to_be_bytes());
+}
+
+fn push_segment(marker: u8, payload: &[u8], out: &mut Vec<u8>) {
+    push_marker(marker, payload.len(), out);
+    out.extend_from_slice(payload);
+}
+
+/// The bits at which groups of `group` bits start, in a piece of scan.
+fn group_starts(group: u64) -> Vec<u8> {
+    let mut starts = vec![0; (PIECE_BLOCKS * 8 * group) as usize];
+    for bit in (0..starts.len() * 8).step_by(group as usize) {
+        starts[bit / 8] |= 0x80 >> (bit % 8);
+    }
+    starts
+}
+
+/// Clears the first bit of each group that starts with 1111 and of each byte 0xFF.
+///
+/// `bytes` are whole blocks. Bits run from a byte's highest to its lowest and on into the next byte.
+fn mend(bytes: &mut [u8], starts: &[u8]) {
+    let Some(last) = bytes.len().checked_sub(1) else { return };
+    // The next byte is looked at as it was before it is mended itself, which is one way to be
+    // definite; either way would do.
+    for at in 0..last {
+        bytes[at] = mended(bytes[at], bytes[at + 1], starts[at]);
+    }
+    // A block's last group starts 5 bits before its end or earlier: what follows does not matter.
+    bytes[last] = mended(bytes[last], 0, starts[last]);
+}
+
+#[inline]
+fn mended(byte: u8, next: u8, starts: u8) -> u8 {
+    // Bits that are one and followed by a one; then by three.
+    let two = byte & (byte << 1 | next >> 7);
+    let two_next = next & next << 1;
+    let four = two & (two << 2 | two_next >> 6);
+    let full = if byte == 0xff { 0x80 } else { 0 };
+    byte & !(four & starts | full)
+}
+
+/// The shape of an image and of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Geometry {
+    /// Bits of a coefficient's code and value.
+    group: u64,
+    /// Blocks of 8 x 8 pixels across.
+    columns: u64,
+    /// Blocks of 8 x 8 pixels down.
+    rows: u64,
+    /// Bytes of all comment segments, their markers included.
+    comment: u64,
+}
+
+impl Geometry {
+    /// The near-square image that fills a file of `len` bytes, at least [`SMALLEST`], best: with the
+    /// longest groups that leave it 256 x 256 pixels, or with the shortest when none do.
+    fn new(len: u64) -> Self {
+        let space = len - FRAMING;
+        let full = GROUPS.rev().find_map(|group| Self::fullest(space, group, FULL_SIDE));
+        let shortest = *GROUPS.start();
+        full.or_else(|| Self::fullest(space, shortest, 1)).unwrap_or(Self {
+            group: shortest,
+            columns: 1,
+            rows: 1,
+            comment: space - 8 * shortest,
+        })
+    }
+
+    /// The shape with the most blocks, and of several the squarest, of at least `side` blocks on
+    /// either side. The rest must be nothing or a comment segment.
+    fn fullest(space: u64, group: u64, side: u64) -> Option<Self> {
+        let blocks = space / (8 * group);
+        let root = blocks.isqrt();
+        // Up to 5:4 as far as whole blocks allow it.
+        let narrowest = side.max(root * 7 / 8);
+        let shapes = (narrowest..=root).flat_map(|columns| {
+            let tallest = (blocks / columns).min((columns * 5 / 4).max(columns + 1));
+            [tallest, tallest - 1].map(|rows| Self {
+                group,
+                columns,
+                rows,
+                comment: space - columns * rows * 8 * group,
+            })
+        });
+        let fits = |shape: &Self| {
+            shape.rows >= side && (shape.comment == 0 || shape.comment >= *SEGMENT.start())
+        };
+        shapes.filter(fits).max_by_key(|shape| (shape.scan(), shape.columns))
+    }
+
+    /// Bytes of the scan's data.
+    fn scan(&self) -> u64 {
+        self.columns * self.rows * 8 * self.group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use feedrate_workload::Format;
+    use proptest::prelude::*;
+    use zune_jpeg::JpegDecoder;
+    use zune_jpeg::zune_core::bytestream::ZCursor;
+
+    use super::*;
+    use crate::FileFormat;
+    use crate::testing::dataset;
+
+    fn image(len: u64, file: u64) -> Vec<u8> {
+        let format =
+            FileFormat::new(&dataset(Format::Jpeg, 1000, len as f64)).expect("large enough");
+        let mut bytes = Vec::new();
+        format.write(file, &mut bytes);
+        bytes
+    }
+
+    /// Decodes an image and checks its size in pixels.
+    fn assert_decodes(bytes: &[u8]) {
+        let geometry = Geometry::new(bytes.len() as u64);
+        let mut decoder = JpegDecoder::new(ZCursor::new(bytes));
+        let pixels = decoder.decode().unwrap_or_else(|error| panic!("{geometry:?}: {error}"));
+        let info = decoder.info().expect("a decoded image has headers");
+        assert_eq!(u64::from(info.width), geometry.columns * 8);
+        assert_eq!(u64::from(info.height), geometry.rows * 8);
+        assert!(pixels.len() as u64 >= geometry.columns * geometry.rows * 64);
+        assert!(pixels.iter().any(|&pixel| pixel != pixels[0]), "an image of one colour");
+    }
+
+    /// Walks the scan as a decoder does: every group must start with a code, no byte may be 0xFF.
+    fn assert_valid_scan(bytes: &[u8]) {
+        let geometry = Geometry::new(bytes.len() as u64);
+        let end = bytes.len() - 2;
+        let scan = &bytes[end - geometry.scan() as usize..end];
+        assert!(scan.iter().all(|&byte| byte != 0xff), "{geometry:?}: a byte 0xFF");
+        let bit = |at: usize| scan[at / 8] >> (7 - at % 8) & 1;
+        for group in (0..scan.len() * 8).step_by(geometry.group as usize) {
+            let ones = (group..group + 4).all(|at| bit(at) == 1);
+            assert!(!ones, "{geometry:?}: no code at bit {group}");
+        }
+    }
+
+    #[test]
+    fn the_retinanet_record_is_nearly_all_scan() {
+        let geometry = Geometry::new(322_957);
+        assert_eq!((geometry.columns * 8, geometry.rows * 8), (480, 488));
+        assert_eq!(geometry.scan(), 322_080);
+    }
+
+    #[test]
+    fn images_of_many_sizes_decode() {
+        for len in [208, 209, 300, 1000, 4096, 20_000, 41_124, 41_128, 50_000, 65_536, 90_280] {
+            let bytes = image(len, len);
+            assert_eq!(bytes.len() as u64, len);
+            assert_valid_scan(&bytes);
+            // The smallest images may be too small to have two shades.
+            if len > 1000 {
+                assert_decodes(&bytes);
+            }
+        }
+        for file in 0..20 {
+            assert_decodes(&image(322_957, file));
+        }
+        assert_decodes(&image(5_000_000, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_length_gives_a_valid_file_of_that_length(len in SMALLEST..200_000, file: u64) {
+            let bytes = image(len, file);
+            prop_assert_eq!(bytes.len() as u64, len);
+            assert_valid_scan(&bytes);
+        }
+
+        #[test]
+        fn the_image_fills_the_file_from_the_size_on_where_it_can(len in 41_128_u64..400_000_000) {
+            let geometry = Geometry::new(len);
+            prop_assert!(geometry.scan() * 100 >= len * 95, "{geometry:?}");
+            prop_assert!(geometry.columns.min(geometry.rows) >= FULL_SIDE, "{geometry:?}");
+            prop_assert!(geometry.rows * 4 <= geometry.columns * 5, "{geometry:?}");
+        }
+    }
+
+    #[test]
+    fn every_length_near_a_border_has_a_shape() {
+        for len in (SMALLEST..120_000).chain(322_000..323_000) {
+            let geometry = Geometry::new(len);
+            assert_eq!(FRAMING + geometry.comment + geometry.scan(), len);
+            assert!(geometry.comment == 0 || geometry.comment >= *SEGMENT.start(), "{geometry:?}");
+            assert!(geometry.rows >= 1 && geometry.rows <= geometry.columns * 2, "{geometry:?}");
+            if len >= 41_128 {
+                assert!(geometry.scan() * 100 >= len * 95, "{len}: {geometry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_comments_add_up() {
+        let jpeg = Jpeg::new(Content::new(10, "train"), Sizes::Square(1), 1);
+        for comment in [4, 65_537, 65_538, 65_541, 131_074, 200_000] {
+            let mut out = Vec::new();
+            let geometry = Geometry { group: 11, columns: 1, rows: 1, comment };
+            jpeg.push_comments(0, geometry, &mut out);
+            assert_eq!(out.len() as u64, comment);
+            let mut at = 0;
+            while at < out.len() {
+                assert_eq!(out[at..at + 2], [0xff, 0xfe]);
+                at += 2 + usize::from(u16::from_be_bytes([out[at + 2], out[at + 3]]));
+            }
+            assert_eq!(at, out.len());
+        }
+    }
+
+    #[test]
+    fn mending_changes_few_bits() {
+        let random = {
+            let mut bytes = vec![0; 88 * 64];
+            Content::new(10, "train").stream(0, 0).fill(&mut bytes);
+            bytes
+        };
+        let mut scan = random.clone();
+        mend(&mut scan, &group_starts(11));
+        let cleared: u32 = random.iter().zip(&scan).map(|(a, b)| (a ^ b).count_ones()).sum();
+        // One group in 16 and one byte in 256.
+        let expected = random.len() as f64 * (8.0 / 11.0 / 16.0 + 1.0 / 256.0);
+        assert!((0.8..1.2).contains(&(f64::from(cleared) / expected)), "{cleared} bits");
+        assert!(random.iter().zip(&scan).all(|(before, after)| before & after == *after));
+    }
+}

@@ -1,0 +1,497 @@
+//! Making a data set: threads fill buffers while others are on their way to the store.
+//!
+//! A thread takes a [`Permit`] and a buffer, makes the next file in it and hands it over; a task
+//! uploads it. The permits bound the memory: there are as many as uploads in flight and threads, less
+//! if files are big. The buffer comes back when the store lets go of it, so once the first round is
+//! made nothing is allocated. A store in memory never lets go: then each file has a new one, as it
+//! must.
+//!
+//! Whichever thread makes a file, its bytes are the same. At the first error nothing more is started,
+//! and what is in flight is given up; the same happens when the future is dropped.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, panic, thread};
+
+use bytes::Bytes;
+use feedrate_storage::{Store, StoreError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::{FileFormat, Layout};
+
+/// How much is done at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GenerateOptions {
+    /// Threads that make files, at least 1.
+    pub threads: usize,
+    /// Uploads at a time, at least 1.
+    pub in_flight: usize,
+    /// Bytes that files being made or uploaded may take; one file is always allowed.
+    pub buffer_bytes: u64,
+}
+
+impl Default for GenerateOptions {
+    /// A thread per CPU, 16 uploads, 512 MiB.
+    fn default() -> Self {
+        Self {
+            threads: thread::available_parallelism().map_or(1, usize::from),
+            in_flight: 16,
+            buffer_bytes: 512 << 20,
+        }
+    }
+}
+
+/// How far generation is, to be read by others while it runs.
+#[derive(Debug)]
+pub struct GenerateProgress {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    total_files: u64,
+    total_bytes: u64,
+}
+
+impl GenerateProgress {
+    /// Nothing of `format`'s files is done.
+    pub fn new(format: &FileFormat) -> Self {
+        Self {
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            total_files: format.files(),
+            total_bytes: format.total_bytes(),
+        }
+    }
+
+    /// Files stored so far.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// Bytes stored so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Files to store.
+    pub fn total_files(&self) -> u64 {
+        self.total_files
+    }
+
+    /// Bytes to store.
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    fn add(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What was generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GenerateSummary {
+    /// Files stored.
+    pub files: u64,
+    /// Bytes stored.
+    pub bytes: u64,
+    /// From the start to the last file being stored.
+    pub elapsed: Duration,
+}
+
+/// Why generation ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// A file could not be stored, after what retries the store makes.
+    #[error("data generation stopped, {done} of {files} files are stored: {source}")]
+    Put {
+        /// Files that were stored before.
+        done: u64,
+        /// Files of the set.
+        files: u64,
+        /// What failed, on which key, where and why.
+        source: StoreError,
+    },
+    /// The system gave no thread.
+    #[error("cannot start a thread to generate data: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Makes all files of `format` and stores them in `store` under the names of `layout`, replacing what
+/// is there. Runs on the caller's tokio runtime, which should have several threads. Dropping the
+/// future stops it.
+pub async fn generate(
+    store: Arc<dyn Store>,
+    layout: &Layout,
+    format: Arc<FileFormat>,
+    options: GenerateOptions,
+    progress: &GenerateProgress,
+) -> Result<GenerateSummary, GenerateError> {
+    let start = Instant::now();
+    let in_flight = options.in_flight.max(1);
+    let (mut made, makers) = start_makers(&format, options)?;
+    let mut puts = JoinSet::new();
+    let mut making = true;
+    while making || !puts.is_empty() {
+        tokio::select! {
+            Some(ended) = puts.join_next() => match ended {
+                Ok(Ok(bytes)) => progress.add(bytes),
+                Ok(Err(source)) => {
+                    let (done, files) = (progress.files(), format.files());
+                    return Err(GenerateError::Put { done, files, source });
+                }
+                Err(ended) => panic::resume_unwind(ended.into_panic()),
+            },
+            next = made.recv(), if making && puts.len() < in_flight => match next {
+                Some(Made { file, body, permit }) => {
+                    let (store, key) = (Arc::clone(&store), layout.key(file));
+                    let bytes = body.len() as u64;
+                    puts.spawn(async move {
+                        let stored = store.put(&key, body).await;
+                        drop(permit);
+                        stored.map(|()| bytes)
+                    });
+                }
+                None => making = false,
+            },
+        }
+    }
+    makers.finish();
+    let (files, bytes) = (progress.files(), progress.bytes());
+    Ok(GenerateSummary { files, bytes, elapsed: start.elapsed() })
+}
+
+/// A file on its way.
+struct Made {
+    file: u64,
+    body: Bytes,
+    permit: Permit,
+}
+
+/// The threads that make files; they stop when this is dropped.
+struct Makers {
+    pool: Arc<Pool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Makers {
+    /// Waits for threads that have run out of files, and passes on the panic of one that has not.
+    fn finish(mut self) {
+        for thread in self.threads.drain(..) {
+            if let Err(cause) = thread.join() {
+                panic::resume_unwind(cause);
+            }
+        }
+    }
+}
+
+impl Drop for Makers {
+    fn drop(&mut self) {
+        self.pool.close();
+    }
+}
+
+fn start_makers(
+    format: &Arc<FileFormat>,
+    options: GenerateOptions,
+) -> Result<(mpsc::UnboundedReceiver<Made>, Makers), io::Error> {
+    let threads = options.threads.max(1);
+    let affordable = options.buffer_bytes / format.largest_file().max(1);
+    let permits = (options.in_flight.max(1) + threads).min(affordable.max(1) as usize);
+    let pool = Arc::new(Pool::new(permits));
+    // Permits bound what is in the channel.
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let next = Arc::new(AtomicU64::new(0));
+    let mut makers = Makers { pool, threads: Vec::with_capacity(threads) };
+    for number in 0..threads {
+        let (format, pool) = (Arc::clone(format), Arc::clone(&makers.pool));
+        let (next, sender) = (Arc::clone(&next), sender.clone());
+        let thread = thread::Builder::new().name(format!("generate-{number}"));
+        makers.threads.push(thread.spawn(move || make_files(&format, &pool, &next, &sender))?);
+    }
+    Ok((receiver, makers))
+}
+
+fn make_files(
+    format: &FileFormat,
+    pool: &Arc<Pool>,
+    next: &AtomicU64,
+    sender: &mpsc::UnboundedSender<Made>,
+) {
+    while let Some(permit) = pool.permit() {
+        let file = next.fetch_add(1, Ordering::Relaxed);
+        if file >= format.files() {
+            return;
+        }
+        let mut buffer = pool.buffer();
+        format.write(file, &mut buffer.bytes);
+        let made = Made { file, body: Bytes::from_owner(buffer), permit };
+        if sender.send(made).is_err() {
+            return;
+        }
+    }
+}
+
+/// Permits to hold a file in memory, and the buffers that files are made in.
+struct Pool {
+    state: Mutex<PoolState>,
+    permit_back: Condvar,
+    most: usize,
+}
+
+struct PoolState {
+    permits: usize,
+    free: Vec<Vec<u8>>,
+    closed: bool,
+}
+
+/// Permission to hold one file in memory, given back on drop.
+struct Permit(Arc<Pool>);
+
+/// A buffer that goes back to the pool on drop.
+struct Buffer {
+    bytes: Vec<u8>,
+    pool: Arc<Pool>,
+}
+
+impl Pool {
+    fn new(permits: usize) -> Self {
+        let state = PoolState { permits, free: Vec::new(), closed: false };
+        Self { state: Mutex::new(state), permit_back: Condvar::new(), most: permits }
+    }
+
+    /// The state stays whole whatever panics beside it.
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a permit. `None` once the pool is closed.
+    fn permit(self: &Arc<Self>) -> Option<Permit> {
+        let wanting = |state: &mut PoolState| state.permits == 0 && !state.closed;
+        let waited = self.permit_back.wait_while(self.state(), wanting);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            return None;
+        }
+        state.permits -= 1;
+        Some(Permit(Arc::clone(self)))
+    }
+
+    /// A used buffer, or a new one if none came back.
+    fn buffer(self: &Arc<Self>) -> Buffer {
+        let bytes = self.state().free.pop().unwrap_or_default();
+        Buffer { bytes, pool: Arc::clone(self) }
+    }
+
+    fn close(&self) {
+        self.state().closed = true;
+        self.permit_back.notify_all();
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.state().permits += 1;
+        self.0.permit_back.notify_one();
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut state = self.pool.state();
+        // A store that kept many and lets go of them all at once must not fill the pool.
+        if state.free.len() < self.pool.most {
+            state.free.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Range;
+    use std::sync::atomic::AtomicUsize;
+
+    use feedrate_storage::{Cause, Fetched, Listed, ObjectKey, Operation};
+    use feedrate_workload::{Dataset, Format};
+    use futures::future::BoxFuture;
+
+    use super::*;
+    use crate::testing::dataset;
+
+    /// A store that keeps bodies or forgets them, refuses puts from one on, and counts.
+    #[derive(Debug, Default)]
+    struct Puts {
+        kept: Option<Mutex<BTreeMap<String, Bytes>>>,
+        refused_from: Option<usize>,
+        takes: Duration,
+        started: AtomicUsize,
+        now: AtomicUsize,
+        most: AtomicUsize,
+        buffers: Mutex<std::collections::BTreeSet<usize>>,
+    }
+
+    impl Puts {
+        fn keeping() -> Self {
+            Self { kept: Some(Mutex::default()), ..Self::default() }
+        }
+
+        async fn store(&self, key: &ObjectKey, body: Bytes) -> Result<(), StoreError> {
+            let number = self.started.fetch_add(1, Ordering::SeqCst);
+            let now = 1 + self.now.fetch_add(1, Ordering::SeqCst);
+            self.most.fetch_max(now, Ordering::SeqCst);
+            self.buffers.lock().unwrap().insert(body.as_ptr() as usize);
+            tokio::time::sleep(self.takes).await;
+            self.now.fetch_sub(1, Ordering::SeqCst);
+            if self.refused_from.is_some_and(|from| number >= from) {
+                return Err(StoreError {
+                    operation: Operation::Put,
+                    target: key.to_string(),
+                    location: self.location(),
+                    attempts: 1,
+                    elapsed: Duration::ZERO,
+                    cause: Box::new(Cause::Status {
+                        status: 403,
+                        code: Some("AccessDenied".to_owned()),
+                        message: None,
+                    }),
+                });
+            }
+            if let Some(kept) = &self.kept {
+                kept.lock().unwrap().insert(key.to_string(), body);
+            }
+            Ok(())
+        }
+    }
+
+    impl Store for Puts {
+        fn get<'a>(
+            &'a self,
+            _: &'a ObjectKey,
+            _: Option<Range<u64>>,
+            _: &'a mut Vec<u8>,
+        ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+            unreachable!("generation only writes")
+        }
+
+        fn put<'a>(
+            &'a self,
+            key: &'a ObjectKey,
+            body: Bytes,
+        ) -> BoxFuture<'a, Result<(), StoreError>> {
+            Box::pin(self.store(key, body))
+        }
+
+        fn list<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+        ) -> BoxFuture<'a, Result<(), StoreError>> {
+            unreachable!("generation only writes")
+        }
+
+        fn location(&self) -> String {
+            "s3://mlp at http://127.0.0.1:9000".to_owned()
+        }
+    }
+
+    fn options(threads: usize, in_flight: usize) -> GenerateOptions {
+        GenerateOptions { threads, in_flight, ..GenerateOptions::default() }
+    }
+
+    async fn generated(
+        store: &Arc<Puts>,
+        set: &Dataset,
+        options: GenerateOptions,
+    ) -> Result<GenerateSummary, GenerateError> {
+        let format = Arc::new(FileFormat::new(set).expect("the set can be made"));
+        let layout = Layout::new(set, "data/t0", set.num_files_train);
+        let progress = GenerateProgress::new(&format);
+        let store: Arc<dyn Store> = Arc::<Puts>::clone(store);
+        let result = generate(store, &layout, format, options, &progress).await;
+        if let Ok(summary) = &result {
+            assert_eq!(summary.files, progress.total_files());
+            assert_eq!(summary.bytes, progress.total_bytes());
+        }
+        result
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_file_is_stored_and_the_threads_do_not_matter() {
+        let set =
+            Dataset { record_length_bytes_stdev: 1000.0, ..dataset(Format::Npz, 100, 4096.0) };
+        let mut contents = Vec::new();
+        for (threads, in_flight) in [(1, 1), (4, 8)] {
+            let store = Arc::new(Puts::keeping());
+            generated(&store, &set, options(threads, in_flight)).await.expect("all are stored");
+            contents.push(store.kept.as_ref().unwrap().lock().unwrap().clone());
+        }
+        assert!(contents[0] == contents[1], "contents differ");
+        let format = FileFormat::new(&set).unwrap();
+        let layout = Layout::new(&set, "data/t0", 100);
+        for file in 0..100 {
+            assert_eq!(format.verify(file, &contents[0][layout.key(file).as_str()]), Ok(()));
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn buffers_are_reused_and_uploads_bounded() {
+        let store = Arc::new(Puts { takes: Duration::from_micros(200), ..Puts::default() });
+        generated(&store, &dataset(Format::Npz, 200, 4096.0), options(2, 4)).await.unwrap();
+        assert_eq!(store.most.load(Ordering::SeqCst), 4);
+        assert!(store.buffers.lock().unwrap().len() <= 6, "more buffers than permits");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn big_files_are_held_in_smaller_numbers() {
+        let store = Arc::new(Puts { takes: Duration::from_millis(1), ..Puts::default() });
+        let tight = GenerateOptions { buffer_bytes: 2_500_000, ..options(2, 8) };
+        generated(&store, &dataset(Format::Npz, 20, 1_000_000.0), tight).await.unwrap();
+        assert_eq!(store.most.load(Ordering::SeqCst), 2);
+        let tight = GenerateOptions { buffer_bytes: 1, ..options(2, 8) };
+        let store = Arc::new(Puts::default());
+        generated(&store, &dataset(Format::Npz, 20, 1_000_000.0), tight).await.unwrap();
+        assert_eq!(store.most.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn after_a_refusal_nothing_more_is_started() {
+        let takes = Duration::from_millis(5);
+        let store = Arc::new(Puts { refused_from: Some(4), takes, ..Puts::default() });
+        let error = generated(&store, &dataset(Format::Npz, 100, 4096.0), options(2, 4)).await;
+        let text = error.expect_err("a put was refused").to_string();
+        for part in ["4 of 100 files", "PUT data/t0/train/img_0", "403 AccessDenied", "s3://mlp"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let started = store.started.load(Ordering::SeqCst);
+        assert!(started <= 4 + 4, "{started} puts");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(store.started.load(Ordering::SeqCst), started);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn dropping_the_future_stops_uploads_and_threads() {
+        let store = Arc::new(Puts { takes: Duration::from_mins(10), ..Puts::default() });
+        let set = dataset(Format::Npz, 100, 4096.0);
+        let work = generated(&store, &set, options(2, 4));
+        tokio::time::timeout(Duration::from_millis(100), work).await.expect_err("puts hang");
+        assert_eq!(store.started.load(Ordering::SeqCst), 4);
+        // The tasks held the store: with them gone, only this test does.
+        for _ in 0..200 {
+            if Arc::strong_count(&store) == 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("an upload still runs");
+    }
+}
