@@ -1,9 +1,33 @@
 //! DLIO YAML, overrides and environment into one checked workload.
+//!
+//! [`resolve()`] takes a [`Request`] (a preset's name or a file, options of the command line, the
+//! environment as a map) and gives a [`Workload`], in which every value is present and every rule
+//! kept, or all the problems at once. On the way a file becomes a tree of nodes that know where they
+//! stand ([`tree`]), options become such trees too ([`Override`]), and old spellings become present
+//! ones. Layers, highest first: command line, workload file, environment, `.env`, shared
+//! configuration of other tools, default.
 
+mod environment;
+mod interpolation;
+mod location;
+mod origin;
+mod overrides;
+pub mod presets;
+mod resolve;
 mod schedule;
+mod schema;
+mod settings;
+pub mod tree;
 mod workload;
 
+pub use environment::{Variables, parse_dotenv};
+pub use origin::{Origin, Remark};
+pub use overrides::Override;
+pub use resolve::{
+    Request, ResolveError, Resolved, ResolvedValue, Secrets, StoreDefaults, resolve,
+};
 pub use schedule::{Schedule, ScheduleError};
+pub use tree::yaml::YamlError;
 pub use workload::{
     DataLoader, Dataset, Format, Framework, Metric, Model, Output, Reader, Shuffle, Storage,
     Target, Time, Train, Workflow, Workload,

@@ -1,6 +1,7 @@
 //! One complete, checked description of a run: every value present, every rule kept. Made only by
 //! resolving a file, saved with the results, and never changed after that.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -204,6 +205,19 @@ impl Time {
             Self::Gamma { shape, scale } => shape * scale,
             Self::Exponential { scale } => scale,
             Self::Poisson { lam } => lam,
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant { mean } => write!(f, "{mean}"),
+            Self::Normal { mean, stdev } => write!(f, "normal (mean {mean}, stdev {stdev})"),
+            Self::Uniform { min, max } => write!(f, "uniform (min {min}, max {max})"),
+            Self::Gamma { shape, scale } => write!(f, "gamma (shape {shape}, scale {scale})"),
+            Self::Exponential { scale } => write!(f, "exponential (scale {scale})"),
+            Self::Poisson { lam } => write!(f, "poisson (lam {lam})"),
         }
     }
 }

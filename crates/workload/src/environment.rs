@@ -1,0 +1,111 @@
+//! Environment variables that stand in for keys, and the `.env` file (spec/dlio.md 2.10).
+//!
+//! The environment arrives as a map: nothing here reads the process's own.
+
+use std::collections::BTreeMap;
+
+use crate::origin::{Origin, Remark};
+use crate::schema;
+
+/// Variables by name.
+pub type Variables = BTreeMap<String, String>;
+
+/// Which variables give a key its value when neither command line nor file does; the first that is
+/// set and not empty counts.
+const VARIABLES: &[(&str, &[&str])] = &[
+    ("storage.storage_type", &["DLIO_STORAGE_TYPE"]),
+    ("storage.storage_root", &["DLIO_BUCKET"]),
+    ("storage.storage_options.endpoint_url", &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]),
+    ("storage.storage_options.region", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
+    ("output.folder", &["DLIO_OUTPUT_FOLDER"]),
+];
+
+/// Variables of DLIO that are not read yet.
+const NOT_READ: &[&str] = &[
+    "DLIO_LOG_LEVEL",
+    "DLIO_DATA_GEN",
+    "DLIO_STORAGE_LIBRARY",
+    "DLIO_MAX_AUTO_THREADS",
+    "DLIO_DROP_CACHES_TIMEOUT",
+    "DLIO_TORCH_SHARING_STRATEGY",
+];
+
+/// The environment, and the `.env` file below it.
+#[derive(Clone, Copy)]
+pub(crate) struct Environment<'a> {
+    pub(crate) environment: &'a Variables,
+    pub(crate) dotenv: &'a Variables,
+}
+
+impl Environment<'_> {
+    /// The first of `names` that is set and not empty, in the environment before `.env`.
+    pub(crate) fn first(self, names: &[&str]) -> Option<(String, Origin)> {
+        let find = |variables: &Variables, origin: fn(String) -> Origin| {
+            names.iter().find_map(|name| {
+                let value = variables.get(*name).filter(|value| !value.is_empty())?;
+                Some((value.clone(), origin((*name).to_owned())))
+            })
+        };
+        find(self.environment, Origin::Environment).or_else(|| find(self.dotenv, Origin::Dotenv))
+    }
+
+    /// The value that a variable gives `key`.
+    pub(crate) fn value_of(self, key: &str) -> Option<(String, Origin)> {
+        let (_, names) = VARIABLES.iter().find(|(known, _)| *known == key)?;
+        self.first(names)
+    }
+
+    /// Warns of variables that look like ours or DLIO's and have no effect. `own` are those that the
+    /// front end reads itself.
+    pub(crate) fn check(self, own: &[String], warnings: &mut Vec<Remark>) {
+        let read = || VARIABLES.iter().flat_map(|(_, names)| names.iter().copied());
+        let known = || read().chain(own.iter().map(String::as_str));
+        let layers: [(_, fn(String) -> Origin); 2] =
+            [(self.environment, Origin::Environment), (self.dotenv, Origin::Dotenv)];
+        for (variables, origin) in layers {
+            for name in variables.keys() {
+                let ours = name.starts_with("DLIO_") || name.starts_with("FEEDRATE_");
+                if !ours || known().any(|known| known == name) {
+                    continue;
+                }
+                let text = if NOT_READ.contains(&name.as_str()) {
+                    "known to DLIO, not supported yet; no effect".to_owned()
+                } else {
+                    let prefix = name.split('_').next().unwrap_or_default();
+                    let alike = known().filter(|known| known.starts_with(prefix));
+                    match schema::nearest(name, alike) {
+                        Some(known) => {
+                            format!("unknown variable, ignored; did you mean {known}?")
+                        }
+                        None => "unknown variable, ignored".to_owned(),
+                    }
+                };
+                warnings.push(Remark::about_key(&origin(name.clone()), name.as_str(), text));
+            }
+        }
+    }
+}
+
+/// The variables of a `.env` file: lines `KEY=VALUE`, optionally behind `export`, with `#` comment
+/// lines; quotes around a value are dropped. Other lines are left out, and the last line for a name
+/// counts.
+pub fn parse_dotenv(text: &str) -> Variables {
+    text.lines()
+        .filter_map(|line| {
+            let line = line.trim();
+            let line = line
+                .strip_prefix("export")
+                .filter(|rest| rest.starts_with([' ', '\t']))
+                .map_or(line, str::trim_start);
+            if line.starts_with('#') {
+                return None;
+            }
+            let (name, value) = line.split_once('=')?;
+            let (name, value) = (name.trim(), value.trim());
+            let unquoted = ['"', '\'']
+                .iter()
+                .find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+            (!name.is_empty()).then(|| (name.to_owned(), unquoted.unwrap_or(value).to_owned()))
+        })
+        .collect()
+}

@@ -1,0 +1,901 @@
+//! What users write, and what becomes of it.
+
+use super::*;
+use crate::workload::{Target, Time};
+
+/// The base workload of the cases.
+const B0: &str = "\
+model: {name: t0, type: cnn}
+framework: pytorch
+workflow: {generate_data: False, train: True, checkpoint: False}
+dataset:
+  data_folder: data/t0
+  format: npz
+  num_files_train: 16
+  num_samples_per_file: 1
+  record_length_bytes: 65536
+reader: {data_loader: pytorch, batch_size: 4, read_threads: 2, file_shuffle: seed, sample_shuffle: seed}
+train: {epochs: 1, computation_time: 0.01}
+metric: {au: 0.90}
+";
+
+/// A request under construction.
+#[derive(Default)]
+struct Given {
+    yaml: String,
+    request: Request,
+}
+
+fn b0() -> Given {
+    yaml(B0)
+}
+
+fn yaml(yaml: &str) -> Given {
+    Given { yaml: yaml.to_owned(), ..Given::default() }
+}
+
+impl Given {
+    fn set(mut self, option: &str) -> Self {
+        self.request.overrides.push(Override::set(option));
+        self
+    }
+
+    fn flag(mut self, typed: &str, key: &str, value: impl Into<Value>) -> Self {
+        self.request.overrides.push(Override::flag(typed, key, value));
+        self
+    }
+
+    fn environment(mut self, name: &str, value: &str) -> Self {
+        self.request.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    fn dotenv(mut self, name: &str, value: &str) -> Self {
+        self.request.dotenv.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    fn shared(mut self, endpoint_url: Option<&str>, region: Option<&str>) -> Self {
+        self.request.store_defaults = StoreDefaults {
+            endpoint_url: endpoint_url.map(str::to_owned),
+            region: region.map(str::to_owned),
+            source: "~/.aws/config, profile default".to_owned(),
+        };
+        self
+    }
+
+    fn aws(mut self) -> Self {
+        self.request.aws = true;
+        self
+    }
+
+    fn resolve(&self) -> Result<Resolved, ResolveError> {
+        resolve_text(&Arc::from("bench.yaml"), &self.yaml, &self.request)
+    }
+
+    #[track_caller]
+    fn accepted(&self) -> Resolved {
+        self.resolve().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[track_caller]
+    fn refused(&self) -> String {
+        match self.resolve() {
+            Ok(resolved) => panic!("accepted: {:?}", resolved.workload),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[track_caller]
+    fn refused_with(&self, parts: &[&str]) {
+        let message = self.refused();
+        for part in parts {
+            assert!(message.contains(part), "no {part:?} in: {message}");
+        }
+    }
+}
+
+fn warnings(resolved: &Resolved) -> Vec<String> {
+    resolved.warnings.iter().map(Remark::to_string).collect()
+}
+
+fn value_of(resolved: &Resolved, key: &str) -> String {
+    let value = resolved.values.iter().find(|value| value.key == key).expect("a known key");
+    format!("{} ({})", value.value, value.origin)
+}
+
+fn s3(target: &Target) -> (&str, &str) {
+    match target {
+        Target::S3 { bucket, prefix, .. } => (bucket, prefix),
+        Target::Local { root } => panic!("local: {}", root.display()),
+    }
+}
+
+fn local(target: &Target) -> &str {
+    match target {
+        Target::Local { root } => root.to_str().expect("UTF-8"),
+        Target::S3 { bucket, prefix, .. } => panic!("S3: {bucket}/{prefix}"),
+    }
+}
+
+#[test]
+fn the_presets_hold_the_published_numbers_and_give_no_warning() {
+    for (name, batch_size, seconds) in
+        [("retinanet_b200", 24, 0.04755), ("retinanet_mi355", 32, 0.0634)]
+    {
+        let request = Request { workload: name.to_owned(), ..Request::default() };
+        let resolved = resolve(&request).unwrap();
+        assert_eq!(warnings(&resolved), [""; 0]);
+        assert_eq!(resolved.store_named, None);
+        let expected = Workload {
+            framework: Framework::Pytorch,
+            model: Model { name: "retinanet".to_owned(), kind: Some("cnn".to_owned()) },
+            workflow: Workflow { generate_data: false, train: true },
+            dataset: Dataset {
+                data_folder: "data/retinanet".to_owned(),
+                format: Format::Jpeg,
+                num_files_train: 1_170_301,
+                num_samples_per_file: 1,
+                record_length_bytes: 322_957.0,
+                record_length_bytes_stdev: 0.0,
+                file_prefix: "img".to_owned(),
+                seed: 10,
+            },
+            reader: Reader {
+                data_loader: DataLoader::Pytorch,
+                batch_size,
+                read_threads: 8,
+                prefetch_size: 2,
+                file_shuffle: Shuffle::Seed,
+                sample_shuffle: Shuffle::Seed,
+            },
+            train: Train {
+                epochs: 8,
+                computation_time: Time::Constant { mean: seconds },
+                total_training_steps: None,
+                seed: 123,
+                seed_change_epoch: true,
+            },
+            metric: Metric { au: 0.85, exclude_start_steps: 1, exclude_end_steps: 0 },
+            output: Output { folder: None, log_file: "dlio.log".to_owned() },
+            storage: Storage {
+                target: Target::Local { root: "./data/retinanet".into() },
+                prefetch_window: 64,
+            },
+        };
+        assert_eq!(resolved.workload, expected);
+    }
+}
+
+#[test]
+fn a_workload_survives_the_way_to_a_child_process() {
+    let resolved = b0()
+        .set("train.computation_time={type: gamma, shape: 2, scale: 0.01}")
+        .set("train.seed=18446744073709551615")
+        .set("storage.storage_root=s3://bench")
+        .environment("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+        .accepted();
+    let json = serde_json::to_string(&resolved.workload).unwrap();
+    assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), resolved.workload);
+}
+
+#[test]
+fn a_file_that_gives_only_the_format_has_dlios_defaults() {
+    let resolved = yaml("dataset: {format: npz}").accepted();
+    let workload = &resolved.workload;
+    assert_eq!(workload.framework, Framework::Tensorflow);
+    assert_eq!(workload.reader.data_loader, DataLoader::Tensorflow);
+    assert_eq!(workload.model, Model { name: "default".to_owned(), kind: None });
+    assert_eq!(workload.workflow, Workflow { generate_data: false, train: true });
+    assert_eq!(workload.dataset.num_files_train, 8);
+    assert_eq!(workload.dataset.record_length_bytes.to_bits(), 65_536_f64.to_bits());
+    assert_eq!(workload.reader.file_shuffle, Shuffle::Off);
+    assert_eq!(workload.train.computation_time, Time::Constant { mean: 0.0 });
+    assert_eq!(local(&workload.storage.target), "./data");
+    assert_eq!(resolved.store_named, None);
+}
+
+#[test]
+fn every_key_that_is_read_is_listed_once_in_the_order_of_the_specification() {
+    let resolved = b0().accepted();
+    let keys: Vec<_> = resolved.values.iter().map(|value| value.key).collect();
+    assert_eq!(keys, schema::read_keys().collect::<Vec<_>>());
+    assert_eq!(value_of(&resolved, "reader.batch_size"), "4 (bench.yaml:10:44)");
+    assert_eq!(value_of(&resolved, "reader.prefetch_size"), "2 (default)");
+    assert_eq!(value_of(&resolved, "train.total_training_steps"), "null (default)");
+    assert_eq!(value_of(&resolved, "reader.file_shuffle"), "seed (bench.yaml:10:75)");
+}
+
+#[test]
+fn the_workload_may_stand_below_its_own_node() {
+    let nested: String = B0.lines().map(|line| format!("  {line}\n")).collect();
+    let resolved = yaml(&format!("workload:\n{nested}")).accepted();
+    assert_eq!(resolved.workload, b0().accepted().workload);
+    yaml(&format!("workload:\n{nested}hydra: {{}}\n")).refused_with(&["beside 'workload:'"]);
+    yaml("workload: 3").refused_with(&["bench.yaml:1:11", "mapping"]);
+    yaml("").refused_with(&["bench.yaml:1:1", "mapping"]);
+    yaml("- a\n").refused_with(&["mapping"]);
+}
+
+#[test]
+fn every_problem_is_reported_at_once_with_its_place() {
+    let message = b0()
+        .set("reader.batch_size=0")
+        .set("train.epochs")
+        .set("dataset.num_files_train=1.5")
+        .flag("--np-window 0", "storage.storage_options.prefetch_window", 0_u64)
+        .environment("DLIO_STORAGE_TYPE", "s4")
+        .set("metric.au=90")
+        .set("workflow.evaluation=true")
+        .refused();
+    let expected = "\
+7 problems in the configuration:
+  --set train.epochs: override: no '=' in it: write KEY=VALUE, such as train.epochs=3
+  --set workflow.evaluation=true: workflow.evaluation = true: known to DLIO, not supported yet, and it would change the result: accepts false or leave it out
+  --set dataset.num_files_train=1.5: dataset.num_files_train = 1.5: accepts a whole number from 1 to 1000000000000
+  --set reader.batch_size=0: reader.batch_size = 0: accepts a whole number from 1 to 4294967295
+  --set metric.au=90: metric.au = 90: accepts a number from 0 to 1
+  environment DLIO_STORAGE_TYPE: storage.storage_type = \"s4\": accepts local_fs, s3; did you mean s3?
+  --np-window 0: storage.storage_options.prefetch_window = 0: accepts a whole number from 1 to 1000000";
+    assert_eq!(message, expected);
+    let broken = B0.replace("epochs: 1", "epochs: one").replace("au: 0.90", "au: yes");
+    yaml(&broken).refused_with(&[
+        "2 problems",
+        "bench.yaml:11:17: train.epochs = \"one\": accepts a whole number",
+        "bench.yaml:12:14: metric.au = yes: accepts a number from 0 to 1",
+    ]);
+}
+
+#[test]
+fn a_file_that_is_no_yaml_is_refused_with_the_place() {
+    yaml("model: {name: t0\ntrain: [").refused_with(&["bench.yaml:", "not YAML"]);
+}
+
+#[test]
+fn the_command_line_beats_the_file_the_environment_dotenv_and_the_shared_configuration() {
+    const REGION: &str = "storage.storage_options.region";
+    let endpoint = "storage: {storage_root: s3://b, storage_options: {endpoint_url: http://file:1";
+    let region = |given: Given| value_of(&given.accepted(), REGION);
+    let all = |file: &str| {
+        yaml(&format!("{B0}{endpoint}{file}}}}}\n"))
+            .environment("AWS_REGION", "from-environment")
+            .dotenv("AWS_REGION", "from-dotenv")
+            .shared(None, Some("from-shared"))
+    };
+    assert_eq!(
+        region(all(", region: file").set(&format!("{REGION}=set"))),
+        format!("set (--set {REGION}=set)")
+    );
+    assert_eq!(region(all(", region: file")), "file (bench.yaml:13:87)");
+    assert_eq!(region(all(", region: null")), "from-environment (environment AWS_REGION)");
+    let mut given = all("");
+    given.request.environment.insert("AWS_REGION".to_owned(), String::new());
+    assert_eq!(region(given), "from-dotenv (.env AWS_REGION)");
+    let mut given = all("");
+    given.request.environment.clear();
+    given.request.dotenv.clear();
+    assert_eq!(region(given), "from-shared (~/.aws/config, profile default)");
+    assert_eq!(region(yaml(&format!("{B0}{endpoint}}}}}"))), "null (default)");
+}
+
+#[test]
+fn variables_stand_in_for_their_keys() {
+    let resolved = b0()
+        .environment("AWS_ENDPOINT_URL", "http://general:1")
+        .environment("AWS_ENDPOINT_URL_S3", "http://special:1/")
+        .environment("AWS_DEFAULT_REGION", "eu-1")
+        .environment("DLIO_OUTPUT_FOLDER", "out")
+        .environment("DLIO_BUCKET", "bench")
+        .accepted();
+    assert_eq!(
+        resolved.workload.storage.target,
+        Target::S3 {
+            bucket: "bench".to_owned(),
+            prefix: "data/t0".to_owned(),
+            endpoint_url: Some("http://special:1".to_owned()),
+            region: Some("eu-1".to_owned()),
+        }
+    );
+    assert_eq!(resolved.workload.output.folder, Some(PathBuf::from("out")));
+}
+
+#[test]
+fn later_overrides_win_and_mappings_are_joined() {
+    let resolved = b0()
+        .set("reader.batch_size=8")
+        .set("++workload.reader.batch_size=2")
+        .set("workload.reader={read_threads: 0}")
+        .accepted();
+    assert_eq!(resolved.workload.reader.batch_size, 2);
+    assert_eq!(resolved.workload.reader.read_threads, 0);
+    assert_eq!(
+        resolved.overrides,
+        [
+            "++workload.reader.batch_size=8",
+            "++workload.reader.batch_size=2",
+            "++workload.reader={read_threads: 0}"
+        ]
+    );
+}
+
+#[test]
+fn null_means_not_given() {
+    let resolved = b0().set("reader.batch_size=null").set("storage=null").accepted();
+    assert_eq!(resolved.workload.reader.batch_size, 1);
+}
+
+#[test]
+fn a_plain_model_is_its_name() {
+    let resolved = yaml(&B0.replace("model: {name: t0, type: cnn}", "model: unet3d")).accepted();
+    assert_eq!(resolved.workload.model.name, "unet3d");
+    assert_eq!(b0().set("model=other").accepted().workload.model.name, "other");
+}
+
+#[test]
+fn old_spellings_mean_the_present_keys() {
+    let old = B0.replace("record_length_bytes: 65536", "record_length: 2164832");
+    let old = old.replace("reader:", "data_reader:");
+    let resolved = yaml(&old).accepted();
+    assert_eq!(warnings(&resolved), [""; 0]);
+    assert_eq!(value_of(&resolved, "dataset.record_length_bytes"), "2164832 (bench.yaml:9:18)");
+    assert_eq!(resolved.workload.reader.batch_size, 4);
+    assert!(resolved.composed.get("data_reader").is_none());
+
+    // The command line wins over the file in whatever spelling.
+    let resolved = b0()
+        .set("dataset.record_length=1000")
+        .set("data_reader.batch_size=2")
+        .set("dataset.record_length_stdev=5")
+        .accepted();
+    assert_eq!(value_of(&resolved, "dataset.record_length_bytes").split(' ').next(), Some("1000"));
+    assert_eq!(resolved.workload.reader.batch_size, 2);
+    assert!(resolved.workload.dataset.record_length_bytes_stdev > 4.0);
+}
+
+#[test]
+fn of_two_spellings_the_present_one_wins_with_a_warning_if_they_differ() {
+    let both = B0.replace("65536", "65536\n  record_length: 1")
+        + "data_reader: {batch_size: 9, prefetch_size: 7, read_threads: 2}\n";
+    let resolved = yaml(&both).accepted();
+    assert_eq!(resolved.workload.reader.batch_size, 4);
+    assert_eq!(resolved.workload.reader.prefetch_size, 7);
+    assert_eq!(
+        warnings(&resolved),
+        [
+            "bench.yaml:14:28: data_reader.batch_size = 9: ignored, because reader.batch_size is \
+             given too (bench.yaml:11:44)",
+            "bench.yaml:10:18: dataset.record_length = 1: ignored, because \
+             dataset.record_length_bytes is given too (bench.yaml:9:24)",
+        ]
+    );
+}
+
+#[test]
+fn shuffles_are_off_as_a_truth_value_and_as_a_word() {
+    for (written, shuffle) in [
+        ("off", Shuffle::Off),
+        ("'off'", Shuffle::Off),
+        ("false", Shuffle::Off),
+        ("OFF", Shuffle::Off),
+        ("seed", Shuffle::Seed),
+        ("on", Shuffle::Seed),
+        ("Random", Shuffle::Random),
+    ] {
+        let yaml = yaml(&B0.replace("file_shuffle: seed", &format!("file_shuffle: {written}")));
+        assert_eq!(yaml.accepted().workload.reader.file_shuffle, shuffle, "{written}");
+    }
+    // On the command line `off` is text.
+    let resolved = b0().set("reader.sample_shuffle=off").accepted();
+    assert_eq!(resolved.workload.reader.sample_shuffle, Shuffle::Off);
+    b0().set("reader.file_shuffle=sed").refused_with(&["accepts off, seed, random", "seed?"]);
+}
+
+fn time(written: &str, stdev: Option<&str>) -> Given {
+    let stdev = stdev.map(|s| format!(", computation_time_stdev: {s}")).unwrap_or_default();
+    yaml(&B0.replace("computation_time: 0.01", &format!("computation_time: {written}{stdev}")))
+}
+
+#[test]
+fn computation_time_is_a_number_or_a_distribution() {
+    for (written, stdev, expected) in [
+        ("0.05", None, Time::Constant { mean: 0.05 }),
+        ("0.05", Some("0.01"), Time::Normal { mean: 0.05, stdev: 0.01 }),
+        ("0.05", Some("0"), Time::Constant { mean: 0.05 }),
+        ("{mean: 0.05}", None, Time::Constant { mean: 0.05 }),
+        ("{mean: 0.05}", Some("0.01"), Time::Normal { mean: 0.05, stdev: 0.01 }),
+        ("{mean: 0.05, stdev: 0.01}", None, Time::Normal { mean: 0.05, stdev: 0.01 }),
+        ("{type: uniform, min: 0.02, max: 0.04}", None, Time::Uniform { min: 0.02, max: 0.04 }),
+        ("{type: normal, mean: 0.01, stdev: 0.05}", None, Time::Normal { mean: 0.01, stdev: 0.05 }),
+        ("{type: normal, mean: 0.01}", Some("0.05"), Time::Normal { mean: 0.01, stdev: 0.05 }),
+        ("{type: exponential, scale: 0.02}", None, Time::Exponential { scale: 0.02 }),
+        ("{type: gamma, shape: 2, scale: 0.01}", None, Time::Gamma { shape: 2.0, scale: 0.01 }),
+        ("{type: poisson, lam: 0}", None, Time::Poisson { lam: 0.0 }),
+        ("null", None, Time::Constant { mean: 0.0 }),
+        ("1e-2", None, Time::Constant { mean: 0.01 }),
+    ] {
+        let resolved = time(written, stdev).accepted();
+        assert_eq!(resolved.workload.train.computation_time, expected, "{written}");
+    }
+}
+
+#[test]
+fn a_wrong_computation_time_is_a_problem_that_names_the_parameter() {
+    for (written, stdev, parts) in [
+        (
+            "{type: nromal, mean: 0.01, stdev: 0}",
+            None,
+            &["train.computation_time.type", "\"nromal\"", "did you mean normal?"][..],
+        ),
+        (
+            "{type: normal, mean: 0.05}",
+            None,
+            &["bench.yaml:11:38: train.computation_time.stdev", "takes mean and stdev"],
+        ),
+        ("{stdev: 0.05}", None, &["train.computation_time.mean", "not given"]),
+        ("{}", None, &["train.computation_time.mean", "not given"]),
+        ("{type: uniform, min: 3, max: 2}", None, &["computation_time.max = 2", "from min on"]),
+        ("{type: gamma, shape: 0, scale: 1}", None, &["computation_time.shape = 0", "above 0"]),
+        ("{type: gamma}", None, &["2 problems", "shape", "scale"]),
+        ("{type: poisson, lam: -1}", None, &["computation_time.lam = -1", "from 0"]),
+        ("{type: exponential, scale: .inf}", None, &["computation_time.scale = .inf"]),
+        ("{type: uniform, min: 0, max: 1}", Some("0.5"), &["uniform takes no stdev"]),
+        ("-1", None, &["train.computation_time = -1", "from 0", "seconds"]),
+        (".nan", None, &["train.computation_time = .nan"]),
+        ("fast", None, &["train.computation_time = \"fast\""]),
+        ("[1]", None, &["train.computation_time = [1]"]),
+        ("null", Some("0.1"), &["computation_time_stdev", "not given"]),
+        ("0.1", Some("-1"), &["computation_time_stdev = -1"]),
+    ] {
+        time(written, stdev).refused_with(parts);
+    }
+    let resolved = time("{type: uniform, min: 0, max: 1, maen: 2}", None).accepted();
+    assert!(warnings(&resolved)[0].contains("train.computation_time.maen"));
+    assert!(warnings(&resolved)[0].contains("did you mean mean?"));
+}
+
+#[test]
+fn ranges_and_types_are_checked() {
+    for (option, parts) in [
+        ("dataset.num_files_train=0", &["accepts a whole number from 1"][..]),
+        ("dataset.num_files_train=-1", &["accepts a whole number from 1"]),
+        ("dataset.num_files_train='16'", &["= \"16\"", "accepts a whole number"]),
+        ("dataset.num_files_train=1000000000000000000000", &["accepts a whole number"]),
+        ("dataset.record_length_bytes=0.5", &["accepts a number from 1 to 1099511627776"]),
+        ("dataset.record_length_bytes=nan", &["accepts a number from 1"]),
+        ("dataset.record_length_bytes=inf", &["accepts a number from 1"]),
+        ("dataset.record_length_bytes_stdev=-1", &["accepts a number from 0"]),
+        ("dataset.seed=-1", &["from 0 to 18446744073709551615"]),
+        ("train.seed=18446744073709551616", &["from 0 to 18446744073709551615"]),
+        ("train.epochs=0", &["from 1"]),
+        ("train.total_training_steps=-2", &["from 1", "or -1 for all"]),
+        ("train.seed_change_epoch=1", &["accepts true or false"]),
+        ("workflow.train=yes", &["accepts true or false"]),
+        ("reader.read_threads=-1", &["from 0 to 1024"]),
+        ("output.log_file=a/b", &["accepts a file name"]),
+        ("output.log_file=", &["accepts a file name"]),
+        ("model.name=..", &["accepts a file name"]),
+        ("dataset.file_prefix='a\nb'", &["control characters"]),
+        ("dataset.file_prefix=true", &["accepts text: put it in quotes"]),
+        ("framework=pytorhc", &["accepts pytorch, tensorflow; did you mean pytorch?"]),
+        ("framework=tensorflow", &["reader.data_loader", "framework is tensorflow"]),
+        ("reader.data_loader=tensorflow", &["framework is pytorch (bench.yaml:2:12)"]),
+        ("reader.data_loader=dali", &["not supported yet: accepts pytorch, tensorflow"]),
+        ("dataset.format=tfrecord", &["not supported yet: accepts jpeg, npz"]),
+        ("dataset.format=jpg", &["accepts jpeg, npz; did you mean jpeg?"]),
+        ("dataset.format=null", &["tfrecord is not supported yet"]),
+        ("storage.storage_type=direct_fs", &["not supported yet: accepts local_fs, s3"]),
+        ("dataset=3", &["dataset = 3", "accepts a mapping"]),
+        ("reader.batch_size.x=1", &["reader.batch_size", "accepts a whole number"]),
+    ] {
+        b0().set(option).refused_with(parts);
+    }
+    b0().set("model.name=3").accepted();
+    yaml(&B0.replace("name: t0", "name: 010")).refused_with(&["put it in quotes"]);
+    for (option, steps) in [("-1", None), ("0", None), ("3", Some(3))] {
+        let given = b0().set(&format!("train.total_training_steps={option}"));
+        assert_eq!(given.accepted().workload.train.total_training_steps, steps);
+    }
+}
+
+#[test]
+fn more_samples_than_a_jpeg_holds_and_sets_beyond_counting_are_refused() {
+    b0().set("dataset.format=jpeg").set("dataset.num_samples_per_file=4").refused_with(&[
+        "dataset.num_samples_per_file",
+        "is 4",
+        "holds 1 sample",
+    ]);
+    b0().set("dataset.num_files_train=1000000000000")
+        .set("dataset.num_samples_per_file=1000000000000")
+        .refused_with(&["dataset.num_files_train", "8 EiB"]);
+    b0().set("dataset.num_files_train=1000000000000")
+        .set("dataset.record_length_bytes=1e12")
+        .refused_with(&["8 EiB"]);
+}
+
+#[test]
+fn keys_that_only_dlio_knows_are_refused_if_a_result_depends_on_them() {
+    for option in [
+        "workflow.evaluation=true",
+        "workflow.evaluate=true",
+        "workflow.checkpoint=True",
+        "dataset.num_subfolders_train=2",
+        "dataset.record_dims=[4,8]",
+        "dataset.compression=gzip",
+        "dataset.num_files_eval=8",
+        "reader.preprocess_time=0.1",
+        "reader.odirect=True",
+        "reader.read_type=memory",
+        "reader.reader_classname=my.Reader",
+        "storage.storage_options.simulate_io=true",
+    ] {
+        let message = b0().set(option).refused();
+        assert!(message.contains("known to DLIO, not supported yet"), "{option}: {message}");
+    }
+    for option in [
+        "workflow.evaluation=false",
+        "workflow.checkpoint=null",
+        "dataset.num_subfolders_train=1",
+        "dataset.record_dims=[]",
+        "dataset.compression=none",
+        "dataset.num_files_eval=0",
+        "reader.preprocess_time=0.0",
+        "storage.storage_options.simulate_io='False'",
+    ] {
+        assert_eq!(warnings(&b0().set(option).accepted()), [""; 0], "{option}");
+    }
+    for option in [
+        "reader.pin_memory=True",
+        "reader.multiprocessing_context=spawn",
+        "dataset.record_length_resize=150528",
+        "model.model_size=499153191",
+        "checkpoint.checkpoint_folder=checkpoints/x",
+        "profiling.profiler=none",
+    ] {
+        let warnings = warnings(&b0().set(option).accepted());
+        assert_eq!(warnings.len(), 1, "{option}: {warnings:?}");
+        assert!(warnings[0].contains("known to DLIO, not supported yet; no effect"), "{option}");
+    }
+}
+
+#[test]
+fn unknown_keys_warn_with_the_nearest_known_name() {
+    for (option, hint) in [
+        ("reader.batch_sise=3", "did you mean reader.batch_size?"),
+        ("raeder.batch_size=3", "did you mean reader.batch_size?"),
+        ("batch_size=3", "did you mean reader.batch_size?"),
+        ("dataset.epochs=3", "did you mean train.epochs?"),
+        ("trian={}", "did you mean train?"),
+        ("zzz=3", "unknown key, ignored"),
+        ("output.metric.exclude_start=3", "did you mean output.metric.exclude_start_steps?"),
+    ] {
+        let warnings = warnings(&b0().set(option).accepted());
+        assert_eq!(warnings.len(), 1, "{option}: {warnings:?}");
+        assert!(warnings[0].ends_with(hint), "{option}: {warnings:?}");
+    }
+    let resolved = yaml(&format!("{B0}logging:\n  level: x\n")).accepted();
+    assert_eq!(warnings(&resolved), ["bench.yaml:13:1: logging: unknown key, ignored"]);
+    yaml(&format!("{B0}train.epochs: 3\n")).refused_with(&["bench.yaml:13:1", "a dot in a name"]);
+}
+
+#[test]
+fn unknown_variables_warn_with_the_nearest_known_name() {
+    let mut given = b0()
+        .environment("DLIO_OUTPUT_FODLER", "x")
+        .environment("DLIO_LOG_LEVEL", "debug")
+        .environment("FEEDRATE_OWN", "x")
+        .environment("FEEDRATE_OWM", "x")
+        .environment("PATH", "/bin")
+        .dotenv("DLIO_XYZZY", "x");
+    given.request.own_variables.push("FEEDRATE_OWN".to_owned());
+    assert_eq!(
+        warnings(&given.accepted()),
+        [
+            "environment DLIO_LOG_LEVEL: DLIO_LOG_LEVEL: known to DLIO, not supported yet; no effect",
+            "environment DLIO_OUTPUT_FODLER: DLIO_OUTPUT_FODLER: unknown variable, ignored; did \
+             you mean DLIO_OUTPUT_FOLDER?",
+            "environment FEEDRATE_OWM: FEEDRATE_OWM: unknown variable, ignored; did you mean \
+             FEEDRATE_OWN?",
+            ".env DLIO_XYZZY: DLIO_XYZZY: unknown variable, ignored",
+        ]
+    );
+}
+
+fn stored(root: Option<&str>, folder: &str) -> Given {
+    let given = b0()
+        .set(&format!("dataset.data_folder={folder}"))
+        .set("storage.storage_type=s3")
+        .set("storage.storage_options.endpoint_url=http://127.0.0.1:9000");
+    match root {
+        Some(root) => given.set(&format!("storage.storage_root={root}")),
+        None => given,
+    }
+}
+
+#[test]
+fn every_spelling_of_a_location_gives_the_same_bucket_and_prefix() {
+    for (root, folder) in [
+        (Some("bench"), "data/t0"),
+        (Some("s3://bench"), "data/t0"),
+        (Some("s3://bench/"), "/data/t0/"),
+        (Some("s3://bench/data"), "t0"),
+        (Some("bench"), "s3://bench/data/t0"),
+        (Some("bench/data"), "t0"),
+        (Some("bench/data/"), "./t0"),
+        (None, "s3://bench/data/t0"),
+        (None, "S3://bench//data/t0//"),
+    ] {
+        let resolved = stored(root, folder).accepted();
+        let target = &resolved.workload.storage.target;
+        assert_eq!(s3(target), ("bench", "data/t0"), "{root:?} {folder}");
+    }
+    let resolved = stored(Some("bench"), "s3://bench").accepted();
+    assert_eq!(s3(&resolved.workload.storage.target), ("bench", ""));
+    let resolved = stored(Some("bench"), "'ds a+b%20/ü=1&x'").accepted();
+    assert_eq!(s3(&resolved.workload.storage.target), ("bench", "ds a+b%20/ü=1&x"));
+}
+
+#[test]
+fn contradicting_locations_are_refused() {
+    for (root, folder, parts) in [
+        (Some("bench"), "s3://other/x", &["dataset.data_folder", "other", "bench"][..]),
+        (Some("/mnt/nvme"), "x", &["storage.storage_root", "local folder", "S3 is meant"]),
+        (Some("./x"), "x", &["storage.storage_root", "local folder"]),
+        (Some("file:///mnt"), "x", &["storage.storage_root", "local folder"]),
+        (Some("bench"), "file:///mnt", &["dataset.data_folder", "local folder"]),
+        (Some("gs://bench"), "x", &["gs:// is not supported"]),
+        (Some("be nch"), "x", &["no bucket name"]),
+        (Some("s3://"), "x", &["no bucket name"]),
+        (Some("bench"), "a/../b", &["'..'"]),
+        (None, "x", &["no bucket is known", "--bucket", "storage.storage_root"]),
+    ] {
+        let message = stored(root, folder).refused();
+        assert!(message.starts_with("1 problem in"), "{message}");
+        for part in parts {
+            assert!(message.contains(part), "no {part:?} in {message}");
+        }
+    }
+    b0().set("storage.storage_type=local_fs")
+        .set("storage.storage_root=s3://bench")
+        .refused_with(&["storage.storage_root", "local_fs"]);
+}
+
+#[test]
+fn local_folders_are_joined_and_an_absolute_one_wins() {
+    for (root, folder, expected) in [
+        ("./", "./data/", "./data"),
+        ("/mnt/", "data/t0/", "/mnt/data/t0"),
+        ("mnt", "./data", "mnt/data"),
+        ("file:///mnt", "data", "/mnt/data"),
+        ("x", "file:///abs/data", "/abs/data"),
+        ("/mnt", "/abs/data/", "/abs/data"),
+    ] {
+        let given = b0()
+            .flag(&format!("--local {root}"), "storage.storage_root", root)
+            .flag(&format!("--local {root}"), "storage.storage_type", "local_fs")
+            .flag("--folder", "dataset.data_folder", folder)
+            // Neither belongs to a local store.
+            .environment("AWS_ENDPOINT_URL", "http://x:1")
+            .environment("DLIO_BUCKET", "bench");
+        let resolved = given.accepted();
+        assert_eq!(local(&resolved.workload.storage.target), expected, "{root} {folder}");
+        assert_eq!(resolved.store_named, Some(format!("--local {root}")));
+        let absolute = folder.contains("/abs");
+        assert_eq!(warnings(&resolved).len(), usize::from(absolute), "{:?}", warnings(&resolved));
+    }
+}
+
+#[test]
+fn what_named_the_store_is_told() {
+    let none = b0().environment("AWS_ACCESS_KEY_ID", "k").environment("AWS_SECRET_ACCESS_KEY", "s");
+    let none = none.environment("AWS_REGION", "r").set("storage.storage_options.prefetch_window=1");
+    assert_eq!(none.accepted().store_named, None);
+
+    let file = yaml(&format!("{B0}storage: {{storage_root: /mnt}}"));
+    assert_eq!(
+        file.accepted().store_named.as_deref(),
+        Some("storage.storage_root (bench.yaml:13:25)")
+    );
+    let environment = b0().environment("AWS_ENDPOINT_URL", "http://x:1");
+    environment.refused_with(&["no bucket is known", "environment AWS_ENDPOINT_URL"]);
+    let environment =
+        environment.flag("--bucket bench", "storage.storage_root", "bench").accepted();
+    assert_eq!(environment.store_named.as_deref(), Some("--bucket bench"));
+    let shared = b0().shared(Some("http://x:1"), None).dotenv("DLIO_BUCKET", "b").accepted();
+    assert_eq!(shared.store_named.as_deref(), Some(".env DLIO_BUCKET"));
+    b0().shared(Some("http://x:1"), None).refused_with(&["~/.aws/config, profile default"]);
+}
+
+#[test]
+fn s3_without_an_endpoint_is_refused_unless_the_public_cloud_is_allowed() {
+    let bucket = || {
+        b0().flag("--bucket b", "storage.storage_root", "b").flag(
+            "--bucket b",
+            "storage.storage_type",
+            "s3",
+        )
+    };
+    for given in [
+        bucket(),
+        b0().environment("DLIO_BUCKET", "b"),
+        b0().set("storage.storage_root=s3://b"),
+        yaml(&format!("{B0}storage: {{storage_type: s3, storage_root: b}}")),
+    ] {
+        given.refused_with(&["1 problem", "no endpoint is known", "--endpoint-url", "--aws"]);
+    }
+    let resolved = bucket().aws().accepted();
+    assert!(matches!(
+        &resolved.workload.storage.target,
+        Target::S3 { bucket, endpoint_url: None, .. } if bucket == "b"
+    ));
+    let warned = bucket().aws().environment("AWS_ENDPOINT_URL", "http://x:1").accepted();
+    assert!(warnings(&warned)[0].contains("--aws has no effect"));
+    b0().aws().refused_with(&["--aws", "no bucket is known"]);
+}
+
+#[test]
+fn a_typed_endpoint_against_a_local_store_is_a_contradiction() {
+    let yaml = yaml(&format!("{B0}storage: {{storage_type: local_fs}}"));
+    yaml.flag("--endpoint-url http://x:1", "storage.storage_options.endpoint_url", "http://x:1")
+        .refused_with(&["--endpoint-url http://x:1", "local_fs", "storage.storage_type=s3"]);
+}
+
+#[test]
+fn endpoints_are_checked_without_repeating_what_could_be_a_password() {
+    for endpoint in [
+        "127.0.0.1:9000",
+        "ftp://x",
+        "http://",
+        "http://x:0",
+        "http://x:99999",
+        "http://x y",
+        "http://x?q",
+        "http://user:hunter2@x",
+    ] {
+        let option = "storage.storage_options.endpoint_url";
+        let given = b0().set("storage.storage_root=b").set(&format!("{option}='{endpoint}'"));
+        given.refused_with(&["1 problem", option, "accepts http"]);
+        assert!(!given.refused().contains("hunter2"));
+        assert!(!format!("{:?}", given.request).contains("hunter2"));
+        let flag = b0().set("storage.storage_root=b").flag(
+            &format!("--endpoint-url {endpoint}"),
+            option,
+            endpoint,
+        );
+        assert!(!flag.refused().contains("hunter2"));
+    }
+    for (written, endpoint) in [
+        ("http://x:1/", "http://x:1"),
+        ("HTTPS://x.example", "https://x.example"),
+        ("http://[::1]:9000", "http://[::1]:9000"),
+        ("http://x:1/path/", "http://x:1/path"),
+    ] {
+        let given =
+            stored(Some("b"), "d").set(&format!("storage.storage_options.endpoint_url={written}"));
+        let resolved = given.accepted();
+        let found = value_of(&resolved, "storage.storage_options.endpoint_url");
+        assert_eq!(found.split(' ').next(), Some(endpoint));
+    }
+}
+
+#[test]
+fn secrets_reach_only_the_secrets() {
+    const OPTIONS: &str = "storage.storage_options";
+    let yaml = yaml(&format!(
+        "{B0}storage:\n  storage_type: s3\n  storage_root: b\n  storage_options:\n    \
+         endpoint_url: http://x:1\n    access_key_id: hunter1\n    secret_acess_key: hunter3\n"
+    ));
+    let given = yaml
+        .set(&format!("{OPTIONS}.secret_access_key=hunter2"))
+        .set(&format!("{OPTIONS}={{secret_access_key: hunter2}}"))
+        .set(&format!("{OPTIONS}.secretaccesskey=hunter4"))
+        .environment("AWS_SECRET_ACCESS_KEY", "hunter5");
+    let resolved = given.accepted();
+    assert_eq!(resolved.secrets.access_key_id.as_deref(), Some("hunter1"));
+    assert_eq!(resolved.secrets.secret_access_key.as_deref(), Some("hunter2"));
+    let shown = format!(
+        "{:?} {:?} {} {}",
+        resolved,
+        given.request,
+        serde_json::to_string(&resolved.composed).unwrap(),
+        warnings(&resolved).join(" "),
+    );
+    assert!(!shown.contains("hunter"), "{shown}");
+    assert_eq!(
+        value_of(&resolved, "storage.storage_options.secret_access_key"),
+        "*** (--set storage.storage_options=***)"
+    );
+
+    let wrong = b0()
+        .set(&format!("{OPTIONS}.secret_access_key=[hunter2]"))
+        .set(&format!("{OPTIONS}.access_key_id='hunter1"))
+        .set("storage=hunter6")
+        .refused();
+    assert!(!wrong.contains("hunter"), "{wrong}");
+    let copied = given.set("model.name=${workload.storage.storage_options.secret_access_key}");
+    copied.refused_with(&["would show a secret"]);
+    assert!(!copied.refused().contains("hunter"));
+}
+
+#[test]
+fn half_a_pair_of_keys_is_filled_from_the_environment_or_refused() {
+    const ID: &str = "storage.storage_options.access_key_id=k";
+    let filled = b0().set(ID).environment("AWS_SECRET_ACCESS_KEY", "s").accepted();
+    assert_eq!(filled.secrets.secret_access_key.as_deref(), Some("s"));
+    b0().set(ID).refused_with(&["storage.storage_options.secret_access_key: not given"]);
+    let none = b0().environment("AWS_SECRET_ACCESS_KEY", "s").accepted();
+    assert_eq!(none.secrets, Secrets::default());
+}
+
+#[test]
+fn interpolations_take_other_keys_and_variables() {
+    let resolved = yaml(&B0.replace("data/t0", "data/${workload.model.name}/${oc.env:SET,x}"))
+        .environment("SET", "y")
+        .set("reader.batch_size=${oc.env:UNSET,3}")
+        .set("reader.prefetch_size=${workload.data_reader.batch_size}")
+        .set("output.folder=${oc.env:UNSET,a b}")
+        .accepted();
+    assert_eq!(resolved.workload.dataset.data_folder, "data/t0/y");
+    assert_eq!(resolved.workload.reader.batch_size, 3);
+    assert_eq!(resolved.workload.reader.prefetch_size, 3);
+    assert_eq!(resolved.workload.output.folder, Some(PathBuf::from("a b")));
+    // The snapshot keeps them as they were written.
+    let written = resolved.composed.get("reader.batch_size").unwrap();
+    assert_eq!(written.value, Value::from("${oc.env:UNSET,3}"));
+
+    for (value, part) in [
+        ("${now:%Y}", "not supported"),
+        ("${.name}", "not supported"),
+        ("${model.name}", "not supported"),
+        ("${workload.model.nome}", "not set"),
+        ("${workload.dataset}", "list or mapping"),
+        ("${oc.env:UNSET}", "UNSET is not set"),
+        ("${oc.env:AWS_SECRET_ACCESS_KEY}", "would show a secret"),
+        ("${workload.model.name}", "circle"),
+        ("a${workload.model.name}${workload.model.name}", "circle"),
+    ] {
+        b0().environment("AWS_SECRET_ACCESS_KEY", "hunter2")
+            .flag("--name", "model.name", value)
+            .refused_with(&["model.name", part]);
+    }
+}
+
+#[test]
+fn an_unknown_workload_is_refused_with_the_presets() {
+    let resolve = |workload: &str| {
+        resolve(&Request { workload: workload.to_owned(), ..Request::default() }).unwrap_err()
+    };
+    let message = resolve("retinanet_b20").to_string();
+    assert!(message.contains("retinanet_b200, retinanet_mi355"), "{message}");
+    assert!(message.contains("did you mean retinanet_b200?"), "{message}");
+    for path in ["./no/such/file", "nosuch.yaml", "/"] {
+        let error = resolve(path);
+        assert!(matches!(error, ResolveError::Unreadable { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_file_is_read_by_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bench.yaml");
+    std::fs::write(&path, B0).unwrap();
+    let workload = path.to_str().unwrap().to_owned();
+    let resolved = resolve(&Request { workload, ..Request::default() }).unwrap();
+    assert_eq!(resolved.workload.model.name, "t0");
+    std::fs::write(&path, [0xff, 0xfe]).unwrap();
+    let workload = path.to_str().unwrap().to_owned();
+    let error = resolve(&Request { workload, ..Request::default() }).unwrap_err();
+    assert!(matches!(error, ResolveError::Unreadable { .. }), "{error}");
+}
+
+#[test]
+fn the_snapshot_reads_back_as_the_same_workload() {
+    let given = b0()
+        .set("model.name='on'")
+        .set("dataset.file_prefix='1e3'")
+        .set("model.type='1:30'")
+        .set("output.log_file='010'")
+        .set("output.folder='~'");
+    let resolved = given.accepted();
+    let written = serde_saphyr::to_string(&resolved.composed).unwrap();
+    assert_eq!(yaml(&written).accepted().workload, resolved.workload, "{written}");
+}
