@@ -1,1 +1,40 @@
 //! From a list of files to ready batches: shard, window, prefetch, backpressure.
+//!
+//! A [`Loader`] serves one rank for the whole run. At the start of an epoch it gets that epoch's
+//! visits (a visit reads one file once, for one or more consecutive samples) and from then on hands
+//! out batches in order, each complete in memory.
+//!
+//! ```text
+//!  visits ──► in flight ──► landed, out of order ──► batch being assembled ──► ready ──► rank
+//!             └───────────── the window ──────────┘                            └ bound ┘
+//! ```
+//!
+//! Everything left of `ready` belongs to one asynchronous task, the [`feeder`], so its state needs no
+//! lock; `ready` is a bounded queue that the rank's thread blocks on. A GET is issued when all of
+//! these allow it, and in the order in which batches need the files:
+//!
+//! - the **window**: a reader may have `prefetch_window` files in flight or landed but not yet part
+//!   of a batch. Visits go to readers in turn, so the bound of all is readers × window;
+//! - the **ready bound**: batches beyond it are not assembled, and their files stay in the window;
+//! - the **byte budget** of the rank: bytes in flight, landed and in batches, until the rank has
+//!   dropped the batch. Files of the next batch are let through regardless, so a batch that is larger
+//!   than the budget still comes together; [`Limits`] raises the budget to two batches for that;
+//! - the **first batch first**: no rank reads ahead before every rank of the process has its first
+//!   batch of the epoch ([`first_batches`]);
+//! - the **target in flight**: windows are upper bounds, not targets. A loader starts with one
+//!   batch's worth and doubles it whenever the rank had to wait for a batch.
+
+mod batch;
+mod feeder;
+mod first_batches;
+mod limits;
+mod loader;
+mod pool;
+mod ramp;
+mod ready;
+
+pub use batch::Batch;
+pub use first_batches::FirstBatches;
+pub use limits::Limits;
+pub use loader::{LoadError, Loader, Source};
+pub use pool::BufferPool;

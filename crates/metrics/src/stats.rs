@@ -5,7 +5,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// POPULATION standard deviation, as DLIO and MLPerf Storage report it (spec/dlio.md 7.3); `None`
+/// POPULATION standard deviation, as DLIO and `MLPerf` Storage report it (spec/dlio.md 7.3); `None`
 /// for no values.
 pub fn stdev(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;

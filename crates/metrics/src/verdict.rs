@@ -30,6 +30,18 @@ pub enum Verdict {
     StorageBound,
 }
 
+impl Verdict {
+    /// The verdict as result files and tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AcceleratorBound => "accelerator-bound",
+            Self::ClientBound => "client-bound",
+            Self::BarrierBound => "barrier-bound",
+            Self::StorageBound => "storage-bound",
+        }
+    }
+}
+
 /// Where the time of all ranks and epochs went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
@@ -140,6 +152,18 @@ mod tests {
     #[test]
     fn waiting_on_idle_cpus_is_the_stores_fault() {
         assert_eq!(verdict(&run(0.1, 0.0, 0.2)), Some(Verdict::StorageBound));
+    }
+
+    #[test]
+    fn a_verdict_has_one_name_everywhere() {
+        for verdict in [
+            Verdict::AcceleratorBound,
+            Verdict::ClientBound,
+            Verdict::BarrierBound,
+            Verdict::StorageBound,
+        ] {
+            assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());
+        }
     }
 
     #[test]

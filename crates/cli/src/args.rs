@@ -1,0 +1,231 @@
+//! The command line. Flags only: what they mean together is decided where they are used.
+
+use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
+use feedrate_s3_server::FaultRule;
+
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("FEEDRATE_COMMIT"), ", features: none)");
+
+/// How many accelerators can this storage keep fed?
+///
+/// Replays the I/O of AI training against real storage, simulates the accelerators, and reports
+/// accelerator utilization (AU), throughput and how both scale.
+#[derive(Debug, Parser)]
+#[command(name = "feedrate", version = VERSION, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workload at several numbers of accelerators and print the scaling table
+    Sweep(SweepArgs),
+    /// Run a workload once
+    Run(RunArgs),
+    /// Generate a workload's data set in a store
+    Datagen(DatagenArgs),
+    /// Serve S3 from memory, for trying things out
+    Serve(ServeArgs),
+    /// Rebuild the tables and the Markdown page of saved results
+    Report(ReportArgs),
+    /// List the built-in workloads
+    Workloads,
+    /// Print the resolved values of a workload and where each comes from
+    Config(ConfigArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// One training in a process of its own: reads its task from standard input
+    #[command(hide = true, name = "train-task")]
+    TrainTask,
+    /// The embedded server of a sweep: reads its settings from standard input
+    #[command(hide = true, name = "serve-task")]
+    ServeTask,
+}
+
+/// Which workload, and what is changed in it.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct WorkloadArgs {
+    /// A built-in workload (see `feedrate workloads`) or the path of a DLIO YAML file
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: String,
+    /// Files of the training set (dataset.num_files_train)
+    #[arg(long, value_name = "N")]
+    pub(crate) files: Option<NonZeroU64>,
+    /// Epochs to train (train.epochs)
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<NonZeroU32>,
+    /// Override any key of the workload, such as reader.batch_size=16; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// Which store.
+#[derive(Debug, Clone, Default, ClapArgs)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreArgs {
+    /// S3-compatible endpoint, such as http://10.0.0.5:9000
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    pub(crate) endpoint_url: Option<String>,
+    /// Bucket of the data set
+    #[arg(long, value_name = "NAME", conflicts_with = "local")]
+    pub(crate) bucket: Option<String>,
+    /// Region used in signatures
+    #[arg(long, value_name = "NAME", conflicts_with = "local")]
+    pub(crate) region: Option<String>,
+    /// A folder of a file system instead of an object store
+    #[arg(long, value_name = "DIR")]
+    pub(crate) local: Option<PathBuf>,
+    /// Use the public AWS cloud: without this flag no public endpoint is ever contacted
+    #[arg(long, conflicts_with_all = ["local", "endpoint_url"])]
+    pub(crate) aws: bool,
+}
+
+/// How uploads are made.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub(crate) struct UploadArgs {
+    /// Sign the SHA-256 of every uploaded body instead of UNSIGNED-PAYLOAD with a CRC32C
+    #[arg(long, help_heading = "Store")]
+    pub(crate) sign_payload: bool,
+}
+
+/// How files are read.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct ReadArgs {
+    /// Compare every byte read with what the generator must have written
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Memory that the batches and windows of one process may hold together, in MiB
+    #[arg(long, value_name = "MIB", default_value = "256")]
+    pub(crate) byte_budget: NonZeroU64,
+}
+
+/// What is shown and kept.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Where results are written
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub(crate) results_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Default, ClapArgs)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ShowArgs {
+    /// No progress and no notes, only results and errors
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// Print results as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SweepArgs {
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    /// Numbers of accelerators, in the order in which they are run
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_value = "1,2,4")]
+    pub(crate) np: Vec<NonZeroU32>,
+    /// A built-in workload's own numbers of files and epochs, instead of 6,000 and 3
+    #[arg(long, conflicts_with_all = ["files", "epochs"])]
+    pub(crate) full: bool,
+    /// Generate the data set where the store does not have it
+    #[arg(long)]
+    pub(crate) generate: bool,
+    /// Leave the embedded server running and print how to reach it
+    #[arg(long)]
+    pub(crate) keep_server: bool,
+    /// Exit with code 3 when AU misses the workload's target at any number of accelerators
+    #[arg(long)]
+    pub(crate) require_au: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) upload: UploadArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    /// Number of accelerators
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) np: NonZeroU32,
+    /// Exit with code 3 when AU misses the workload's target
+    #[arg(long)]
+    pub(crate) require_au: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) upload: UploadArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DatagenArgs {
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) upload: UploadArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print the values as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9000")]
+    pub(crate) listen: SocketAddr,
+    /// Bucket to create at the start; may be repeated
+    #[arg(long = "bucket", value_name = "NAME", default_value = "feedrate")]
+    pub(crate) buckets: Vec<String>,
+    /// Rule for failing on purpose, such as "get key=*img_3* attempt=1 status=503"; may be repeated
+    #[arg(long = "fault", value_name = "RULE")]
+    pub(crate) faults: Vec<FaultRule>,
+    /// Keep the keys of GET requests in order, to be read at /_feedrate/gets
+    #[arg(long)]
+    pub(crate) record_gets: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReportArgs {
+    /// A sweep's or run's folder, or a folder above exactly one of them
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print the saved figures as JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}

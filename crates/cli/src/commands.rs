@@ -1,0 +1,70 @@
+//! One module a subcommand, and what they share.
+
+mod config;
+mod datagen;
+mod report;
+mod run;
+mod serve;
+mod sweep;
+mod workloads;
+
+use std::fmt::Display;
+use std::thread;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use feedrate_workload::Resolved;
+use tokio::runtime::Runtime;
+
+use crate::args::{Args, Command};
+use crate::embedded;
+use crate::exit::Outcome;
+use crate::training;
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    match args.command {
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Datagen(args) => datagen::run(&args),
+        Command::Serve(args) => serve::run(args),
+        Command::Report(args) => report::run(&args),
+        Command::Workloads => workloads::run(),
+        Command::Config(args) => config::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Args::command(),
+                "feedrate",
+                &mut std::io::stdout(),
+            );
+            Ok(Outcome::Finished)
+        }
+        Command::TrainTask => training::train_task(),
+        Command::ServeTask => embedded::serve_task(),
+    }
+}
+
+/// The one I/O runtime of a process: a thread per CPU.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(thread::available_parallelism().map_or(1, usize::from))
+        .thread_name("io")
+        .enable_all()
+        .build()
+        .context("cannot start the I/O threads")
+}
+
+/// Says something on stderr, unless told to be quiet.
+fn note(quiet: bool, text: impl Display) {
+    if !quiet {
+        eprintln!("{text}");
+    }
+}
+
+/// Says what is odd about a workload.
+fn note_warnings(quiet: bool, resolved: &Resolved) {
+    for warning in &resolved.warnings {
+        note(quiet, format_args!("warning: {warning}"));
+    }
+}

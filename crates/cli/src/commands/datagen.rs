@@ -1,0 +1,92 @@
+//! `feedrate datagen`: a workload's data set, made in a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use feedrate_dataset::{
+    FileFormat, GenerateOptions, GenerateProgress, GenerateSummary, Layout, generate,
+};
+use feedrate_metrics::requests::RequestStats;
+use feedrate_metrics::units::{ByteCount, GIB};
+use feedrate_workload::Workload;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use super::{note, note_warnings, runtime};
+use crate::args::DatagenArgs;
+use crate::environment::Environment;
+use crate::exit::Outcome;
+use crate::interrupt::exit_on_signal;
+use crate::progress;
+use crate::store::{Access, require_named, resolve_workload};
+
+pub(super) fn run(args: &DatagenArgs) -> anyhow::Result<Outcome> {
+    let environment = Environment::capture()?;
+    let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
+    require_named(&resolved, "datagen")?;
+    note_warnings(args.show.quiet, &resolved);
+    let access = Access::new(&resolved, &args.upload, &environment)?;
+    let runtime = runtime()?;
+    exit_on_signal(runtime.handle(), "files that were stored stay where they are");
+    let (summary, location) =
+        generate_into(&access, &resolved.workload, runtime.handle(), args.show.quiet)?;
+    if args.show.json {
+        let figures = json!({
+            "files": summary.files,
+            "bytes": summary.bytes,
+            "seconds": summary.elapsed.as_secs_f64(),
+            "location": location,
+        });
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    } else {
+        println!("{} in {location}", told(&summary));
+    }
+    Ok(Outcome::Finished)
+}
+
+/// Generates `workload`'s files in the store behind `access`; returns where that is.
+pub(super) fn generate_into(
+    access: &Access,
+    workload: &Workload,
+    runtime: &Handle,
+    quiet: bool,
+) -> anyhow::Result<(GenerateSummary, String)> {
+    let format = Arc::new(FileFormat::new(&workload.dataset)?);
+    let layout = Layout::new(&workload.dataset, access.prefix(), workload.dataset.num_files_train);
+    let requests = Arc::new(RequestStats::new());
+    let store = access.open(Arc::clone(&requests))?;
+    let location = format!("{} of {}", layout.folder(), store.location());
+    let done = Arc::new(GenerateProgress::new(&format));
+    let bar = progress::generation(done.total_bytes(), quiet);
+    let shower = runtime.spawn({
+        let (bar, done) = (bar.clone(), Arc::clone(&done));
+        async move {
+            loop {
+                bar.set_position(done.bytes());
+                bar.set_message(format!("{}/{} files", done.files(), done.total_files()));
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    });
+    let outcome =
+        runtime.block_on(generate(store, &layout, format, GenerateOptions::default(), &done));
+    shower.abort();
+    bar.finish_and_clear();
+    let summary = outcome?;
+    let retries = requests.summary().retries;
+    if !retries.is_empty() {
+        note(quiet, format_args!("uploads that were repeated, by reason: {retries:?}"));
+    }
+    Ok((summary, location))
+}
+
+/// A finished generation in words.
+pub(super) fn told(summary: &GenerateSummary) -> String {
+    let seconds = summary.elapsed.as_secs_f64();
+    format!(
+        "generated {} files, {}, in {seconds:.1} s ({:.2} GiB/s)",
+        summary.files,
+        ByteCount(summary.bytes),
+        summary.bytes as f64 / GIB / seconds.max(1e-9),
+    )
+}

@@ -1,0 +1,77 @@
+//! `feedrate run`: one training in this process.
+
+use feedrate_metrics::record::Stamp;
+use feedrate_metrics::units::{ByteCount, MIB};
+use feedrate_report::folders::create_run_folder;
+use feedrate_workload::Schedule;
+
+use super::datagen::{generate_into, told};
+use super::{note, note_warnings, runtime};
+use crate::args::RunArgs;
+use crate::environment::Environment;
+use crate::exit::Outcome;
+use crate::interrupt::exit_on_signal;
+use crate::progress;
+use crate::store::{Access, require_named, resolve_workload};
+use crate::training::{Message, Task, execute};
+
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
+    let quiet = args.output.show.quiet;
+    let environment = Environment::capture()?;
+    let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
+    require_named(&resolved, "run")?;
+    note_warnings(quiet, &resolved);
+    let workload = &resolved.workload;
+    let schedule = Schedule::new(workload, args.np.get())?;
+    let access = Access::new(&resolved, &args.upload, &environment)?;
+    let runtime = runtime()?;
+    exit_on_signal(runtime.handle(), "epochs that were finished are kept");
+    if workload.workflow.generate_data {
+        let (summary, _) = generate_into(&access, workload, runtime.handle(), quiet)?;
+        note(quiet, told(&summary));
+    }
+    let folder = match &workload.output.folder {
+        Some(folder) => folder.clone(),
+        None => create_run_folder(&args.output.results_dir, &workload.model.name, Stamp::now())?,
+    };
+    let task = Task {
+        workload: workload.clone(),
+        np: args.np.get(),
+        access,
+        origin: environment.origin(&args.workload.workload),
+        verify: args.read.verify,
+        byte_budget: ByteCount(args.read.byte_budget.get() * MIB as u64),
+        config: serde_json::to_value(&resolved.composed)?,
+        overrides: resolved.overrides.clone(),
+        folder,
+    };
+    let bar =
+        progress::training(schedule.steps * u64::from(workload.train.epochs), args.np.get(), quiet);
+    let outcome = execute(&task, runtime.handle(), {
+        let bar = bar.clone();
+        move |message| show(&bar, schedule.steps, quiet, message)
+    });
+    bar.finish_and_clear();
+    let report = outcome?;
+    if args.output.show.json {
+        println!("{}", serde_json::to_string_pretty(&report.figures())?);
+    } else {
+        print!("{report}");
+        println!("results in {}", task.folder.display());
+    }
+    let met = report.figures().au_met == Some(true);
+    Ok(if args.require_au && !met { Outcome::TargetMissed } else { Outcome::Finished })
+}
+
+/// Shows what a training tells.
+pub(super) fn show(bar: &indicatif::ProgressBar, steps: u64, quiet: bool, message: Message) {
+    match message {
+        Message::Progress { epoch, steps: done, wall_au_percent } => {
+            bar.set_position(u64::from(epoch.saturating_sub(1)) * steps + done);
+            let au = wall_au_percent.map_or_else(String::new, |au| format!("  AU {au:.1} %"));
+            bar.set_message(format!("epoch {epoch}{au}"));
+        }
+        Message::Note(text) => bar.suspend(|| note(quiet, text)),
+        Message::Failed(_) => {}
+    }
+}

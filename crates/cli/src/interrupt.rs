@@ -1,0 +1,26 @@
+//! Ctrl-C and SIGTERM.
+
+use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::INTERRUPTED;
+
+/// Ends this process with code 130 on the first SIGINT or SIGTERM, after saying `what_stays`.
+///
+/// Nothing else needs to be done: finished epochs are on disk, and child processes (a training, the
+/// embedded server) end by themselves when the pipe from this process closes.
+pub(crate) fn exit_on_signal(runtime: &Handle, what_stays: &'static str) {
+    runtime.spawn(async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) =
+            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+        else {
+            return;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        eprintln!("\ninterrupted; {what_stays}");
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}

@@ -1,0 +1,216 @@
+//! From a command line to a workload and the store it names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use feedrate_metrics::requests::RequestStats;
+use feedrate_report::Store as ShownStore;
+use feedrate_storage::credentials::ExposedCredentials;
+use feedrate_storage::{
+    Credentials, LocalStore, RetryPolicy, Retrying, S3Settings, S3Store, Store, find_credentials,
+};
+use feedrate_workload::{Override, Request, ResolveError, Resolved, Target, resolve};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{StoreArgs, UploadArgs, WorkloadArgs};
+use crate::embedded::EmbeddedServer;
+use crate::environment::Environment;
+use crate::exit::usage;
+
+const STORAGE_TYPE: &str = "storage.storage_type";
+const STORAGE_ROOT: &str = "storage.storage_root";
+const ENDPOINT: &str = "storage.storage_options.endpoint_url";
+const REGION: &str = "storage.storage_options.region";
+
+/// Resolves the workload that the flags describe. `defaults` are laid below the flags and above the
+/// workload's own values.
+pub(crate) fn resolve_workload(
+    workload: &WorkloadArgs,
+    store: &StoreArgs,
+    defaults: Vec<Override>,
+    environment: &Environment,
+) -> anyhow::Result<Resolved> {
+    let mut overrides = defaults;
+    if let Some(files) = workload.files {
+        let typed = format!("--files {files}");
+        overrides.push(Override::flag(&typed, "dataset.num_files_train", files.get()));
+    }
+    if let Some(epochs) = workload.epochs {
+        let typed = format!("--epochs {epochs}");
+        overrides.push(Override::flag(&typed, "train.epochs", epochs.get()));
+    }
+    overrides.extend(store_overrides(store));
+    overrides.extend(workload.set.iter().map(|option| Override::set(option)));
+    let request = Request {
+        workload: workload.workload.clone(),
+        overrides,
+        environment: environment.variables.clone(),
+        dotenv: environment.dotenv.clone(),
+        store_defaults: environment.store_defaults(),
+        aws: store.aws,
+        ..Request::default()
+    };
+    resolve(&request).map_err(|error| match error {
+        ResolveError::UnknownWorkload { .. } => usage(error.to_string()),
+        error => error.into(),
+    })
+}
+
+fn store_overrides(store: &StoreArgs) -> Vec<Override> {
+    let mut overrides = Vec::new();
+    let mut flag = |typed: String, key: &str, value: &str| {
+        overrides.push(Override::flag(&typed, key, value));
+    };
+    if let Some(folder) = &store.local {
+        let folder = folder.to_string_lossy();
+        flag(format!("--local {folder}"), STORAGE_TYPE, "local_fs");
+        flag(format!("--local {folder}"), STORAGE_ROOT, &folder);
+    }
+    let flags = [
+        ("--endpoint-url", Some(ENDPOINT), store.endpoint_url.as_deref()),
+        ("--bucket", Some(STORAGE_ROOT), store.bucket.as_deref()),
+        ("--aws", None, store.aws.then_some("")),
+    ];
+    for (name, key, value) in flags {
+        if let Some(value) = value {
+            let typed = format!("{name} {value}").trim_end().to_owned();
+            flag(typed.clone(), STORAGE_TYPE, "s3");
+            if let Some(key) = key {
+                flag(typed, key, value);
+            }
+        }
+    }
+    if let Some(region) = &store.region {
+        flag(format!("--region {region}"), REGION, region);
+    }
+    overrides
+}
+
+/// How to reach a store, so that a child process can too: made once, secrets included, and never
+/// written anywhere but into a pipe.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Access {
+    target: Target,
+    credentials: Option<ExposedCredentials>,
+    sign_payload: bool,
+    ca_bundle: Option<PathBuf>,
+    /// How it is shown.
+    pub(crate) shown: ShownStore,
+}
+
+impl Access {
+    /// To the store that `resolved` names. Credentials are looked for here; nothing is contacted.
+    pub(crate) fn new(
+        resolved: &Resolved,
+        upload: &UploadArgs,
+        environment: &Environment,
+    ) -> anyhow::Result<Self> {
+        let target = resolved.workload.storage.target.clone();
+        let (credentials, shown) = match &target {
+            Target::Local { root } => (None, ShownStore::folder(root.to_string_lossy())),
+            Target::S3 { bucket, prefix, endpoint_url, region } => {
+                let found = find_credentials(
+                    given_credentials(resolved),
+                    &environment.variables,
+                    &environment.dotenv,
+                    &environment.shared,
+                )
+                .with_context(|| format!("the bucket {bucket} needs credentials"))?;
+                let region = region.as_deref().unwrap_or("us-east-1");
+                let public = format!("https://s3.{region}.amazonaws.com");
+                let endpoint = endpoint_url.as_deref().unwrap_or(&public);
+                let place = format!("{bucket}/{prefix}");
+                (Some(found), ShownStore::s3(endpoint, place.trim_end_matches('/'), false))
+            }
+        };
+        Ok(Self {
+            target,
+            credentials: credentials.map(|found| found.expose()),
+            sign_payload: upload.sign_payload,
+            ca_bundle: environment.get("AWS_CA_BUNDLE").map(PathBuf::from),
+            shown,
+        })
+    }
+
+    /// To `server`'s bucket, with the data folder of `resolved` below it. The workload is told, too.
+    pub(crate) fn embedded(
+        server: &EmbeddedServer,
+        resolved: &mut Resolved,
+        upload: &UploadArgs,
+    ) -> Self {
+        let workload = &mut resolved.workload;
+        let prefix = workload.dataset.data_folder.trim_matches(['/', '.']).to_owned();
+        let (bucket, endpoint) = (server.bucket().to_owned(), server.endpoint_url());
+        let shown = ShownStore::s3(&endpoint, format!("{bucket}/{prefix}"), true);
+        let target = Target::S3 { bucket, prefix, endpoint_url: Some(endpoint), region: None };
+        workload.storage.target = target.clone();
+        let keys = server.keys();
+        let credentials = Credentials::new(
+            &keys.access_key_id,
+            &keys.secret_access_key,
+            None,
+            "the embedded server",
+        );
+        Self {
+            target,
+            credentials: Some(credentials.expose()),
+            sign_payload: upload.sign_payload,
+            ca_bundle: None,
+            shown,
+        }
+    }
+
+    /// Where the data set lies below what [`Access::open`] opens.
+    pub(crate) fn prefix(&self) -> &str {
+        match &self.target {
+            Target::Local { .. } => "",
+            Target::S3 { prefix, .. } => prefix,
+        }
+    }
+
+    /// Opens the store, with retries around it that are counted in `requests`.
+    pub(crate) fn open(&self, requests: Arc<RequestStats>) -> anyhow::Result<Arc<dyn Store>> {
+        let policy = RetryPolicy::default();
+        match &self.target {
+            Target::Local { root } => {
+                let store = LocalStore::new(root).context("no thread for reading files")?;
+                Ok(Arc::new(Retrying::new(store, policy, requests)))
+            }
+            Target::S3 { bucket, endpoint_url, region, .. } => {
+                let credentials = self.credentials.clone().context("the store has no keys")?;
+                let mut settings =
+                    S3Settings::new(endpoint_url.clone(), bucket, credentials.into());
+                if let Some(region) = region {
+                    settings.region.clone_from(region);
+                }
+                settings.sign_payload = self.sign_payload;
+                settings.ca_bundle.clone_from(&self.ca_bundle);
+                Ok(Arc::new(Retrying::new(S3Store::new(settings)?, policy, requests)))
+            }
+        }
+    }
+}
+
+/// Keys that the workload or an option gave.
+fn given_credentials(resolved: &Resolved) -> Option<Credentials> {
+    let secrets = &resolved.secrets;
+    let (key, secret) = (secrets.access_key_id.as_ref()?, secrets.secret_access_key.as_ref()?);
+    let source =
+        secrets.origin.as_ref().map_or_else(|| "the workload".to_owned(), ToString::to_string);
+    Some(Credentials::new(key, secret, None, source))
+}
+
+/// `run` and `datagen` need a store that somebody named.
+pub(crate) fn require_named(resolved: &Resolved, command: &str) -> anyhow::Result<()> {
+    if resolved.store_named.is_some() {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "{command} needs a store, and none is named. Give one:\n  \
+         --endpoint-url URL --bucket NAME   an S3-compatible store (keys from AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY or a profile)\n  \
+         --local DIR                        a folder of a file system\n\
+         or start one for trying things out with `feedrate serve`, which prints what to export"
+    )))
+}

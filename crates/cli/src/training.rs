@@ -1,0 +1,251 @@
+//! One training: in this process for `run`, in a child process for each NP of a sweep.
+//!
+//! A [`Task`] is everything a training needs; a sweep's child reads it as one line of JSON from its
+//! standard input, secrets included, and answers on its standard output with one [`Message`] a line.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use feedrate_dataset::{FileFormat, discover};
+use feedrate_loader::{BufferPool, Source};
+use feedrate_metrics::record::RunRecord;
+use feedrate_metrics::requests::RequestStats;
+use feedrate_metrics::units::ByteCount;
+use feedrate_report::dlio::{write_results, write_snapshot};
+use feedrate_report::log::{DlioLog, Event};
+use feedrate_report::{HostFacts, Origin, RunReport};
+use feedrate_training::{Job, Observer, Progress, ProgressNow};
+use feedrate_workload::{Schedule, Workload};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use crate::exit::Outcome;
+use crate::store::Access;
+
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// Everything that one training needs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) workload: Workload,
+    pub(crate) np: u32,
+    pub(crate) access: Access,
+    pub(crate) origin: Origin,
+    pub(crate) verify: bool,
+    pub(crate) byte_budget: ByteCount,
+    /// The composed configuration and the overrides as typed, for the snapshot.
+    pub(crate) config: Value,
+    pub(crate) overrides: Vec<String>,
+    /// Where its results go; exists.
+    pub(crate) folder: PathBuf,
+}
+
+/// What a training tells while it runs.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    /// How far it is.
+    Progress { epoch: u32, steps: u64, wall_au_percent: Option<f64> },
+    /// Something to tell the user.
+    Note(String),
+    /// It failed, and why. The last message.
+    Failed(String),
+}
+
+impl From<ProgressNow> for Message {
+    fn from(now: ProgressNow) -> Self {
+        Self::Progress { epoch: now.epoch, steps: now.steps, wall_au_percent: now.wall_au_percent }
+    }
+}
+
+/// Runs `task` and returns its report, which is also saved in the task's folder after every epoch.
+/// `tell` hears of its progress, from another thread.
+pub(crate) fn execute(
+    task: &Task,
+    runtime: &Handle,
+    tell: impl Fn(Message) + Send + Sync + 'static,
+) -> anyhow::Result<RunReport> {
+    let Task { workload, np, access, .. } = task;
+    let schedule = Schedule::new(workload, *np)?;
+    let host = HostFacts::read()?;
+    let results = Arc::new(Results::new(task, schedule, host)?);
+    if schedule.dropped() > 0 {
+        let note = format!(
+            "{} of {} samples are dropped in each epoch: {} steps x {} x {np} ranks take {}",
+            schedule.dropped(),
+            schedule.samples,
+            schedule.steps,
+            schedule.batch_size,
+            schedule.samples - schedule.dropped(),
+        );
+        results.warn(&note)?;
+        tell(Message::Note(note));
+    }
+
+    let requests = Arc::new(RequestStats::new());
+    let store = access.open(Arc::clone(&requests))?;
+    let stored = runtime.block_on(discover(&*store, &workload.dataset, access.prefix()))?;
+    let source = Source {
+        layout: stored.layout,
+        format: FileFormat::new(&workload.dataset)?,
+        store,
+        verify: task.verify,
+        pool: BufferPool::new(),
+    };
+    let job = Job {
+        workload: workload.clone(),
+        schedule,
+        source: Arc::new(source),
+        requests,
+        byte_budget: task.byte_budget,
+        co_located: access.shown.co_located,
+        runtime: runtime.clone(),
+    };
+    let progress = Arc::new(Progress::default());
+    let teller = runtime.spawn({
+        let progress = Arc::clone(&progress);
+        async move {
+            loop {
+                tokio::time::sleep(TELL_EVERY).await;
+                tell(progress.now().into());
+            }
+        }
+    });
+    let observer: Arc<dyn Observer> = Arc::<Results>::clone(&results);
+    let outcome = feedrate_training::run(job, observer, progress);
+    teller.abort();
+    let record = outcome.map_err(|error| anyhow!(error).context(results.what_is_kept()))?;
+    results.finish(&record)
+}
+
+/// Puts results on disk as they come.
+struct Results {
+    task: Task,
+    schedule: Schedule,
+    host: HostFacts,
+    log: DlioLog,
+    finished_epochs: Mutex<u32>,
+}
+
+impl Results {
+    fn new(task: &Task, schedule: Schedule, host: HostFacts) -> anyhow::Result<Self> {
+        let folder = &task.folder;
+        write_snapshot(folder, &task.config, &task.overrides, &task.origin.workload_name)?;
+        let log = DlioLog::create(&folder.join(&task.workload.output.log_file))?;
+        log.event(&Event::Running { workflow: task.workload.workflow, processes: task.np })?;
+        log.event(&Event::MaxSteps { workload: &task.workload, schedule })?;
+        if let Some(steps) = task.workload.train.total_training_steps {
+            let epochs = task.workload.train.epochs;
+            log.event(&Event::TotalTrainingSteps { steps, epochs })?;
+        }
+        Ok(Self { task: task.clone(), schedule, host, log, finished_epochs: Mutex::new(0) })
+    }
+
+    fn warn(&self, text: &str) -> anyhow::Result<()> {
+        Ok(self.log.warning(text)?)
+    }
+
+    fn report(&self, record: &RunRecord) -> RunReport {
+        let Task { origin, workload, access, np, .. } = &self.task;
+        RunReport::new(
+            origin.clone(),
+            workload.clone(),
+            self.host.clone(),
+            access.shown.clone(),
+            *np,
+            record.clone(),
+        )
+    }
+
+    fn log_epoch(&self, record: &RunRecord) -> Result<(), feedrate_report::ReportError> {
+        let Some(epoch) = record.epochs.last() else { return Ok(()) };
+        let Some(rank) = epoch.ranks.first() else { return Ok(()) };
+        let window = self.report(record).window();
+        for block in &rank.blocks {
+            let asked = self.task.workload.train.computation_time;
+            for event in Event::of_block(epoch.epoch, block, &window, &self.schedule, asked) {
+                self.log.event(&event)?;
+            }
+        }
+        let steps = rank.blocks.iter().map(|block| block.steps.len() as u64).sum();
+        self.log.event(&Event::EpochEnding { epoch: epoch.epoch, steps, duration: rank.duration })
+    }
+
+    fn save(&self, record: &RunRecord) -> Result<(), feedrate_report::ReportError> {
+        let report = self.report(record);
+        write_results(&self.task.folder, &report)?;
+        report.save(&self.task.folder)?;
+        self.log_epoch(record)
+    }
+
+    fn finish(&self, record: &RunRecord) -> anyhow::Result<RunReport> {
+        let report = self.report(record);
+        self.log.event(&Event::SavedOutputs { folder: &self.task.folder })?;
+        self.log.averages(&report)?;
+        report.save_page(&self.task.folder)?;
+        Ok(report)
+    }
+
+    fn what_is_kept(&self) -> String {
+        let finished = *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = self.task.workload.train.epochs;
+        format!(
+            "the run failed after {finished} of {of} epochs, which are kept in {}",
+            self.task.folder.display()
+        )
+    }
+}
+
+impl Observer for Results {
+    fn epoch_starts(&self, epoch: u32, steps: u64) {
+        let overridden = self.task.workload.train.total_training_steps.is_some();
+        // A log that cannot be written is reported at the end of the epoch, with its results.
+        let _ = self.log.event(&Event::EpochStarting { epoch, steps, overridden });
+        let _ = self.log.event(&Event::BlockStarting { block: 1 });
+    }
+
+    fn epoch_ended(&self, record: &RunRecord) -> Result<(), String> {
+        self.save(record).map_err(|error| error.to_string())?;
+        *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner) =
+            record.epochs.len() as u32;
+        Ok(())
+    }
+}
+
+/// The child's side of a sweep's training.
+pub(crate) fn train_task() -> anyhow::Result<Outcome> {
+    use std::io::{BufRead, Write, stdin, stdout};
+
+    let mut line = String::new();
+    stdin().lock().read_line(&mut line)?;
+    let task: Task =
+        serde_json::from_str(&line).context("train-task is started by `feedrate sweep` alone")?;
+    // The parent never writes a second line: reading ends when it does, and so does this process.
+    std::thread::spawn(|| {
+        let mut rest = String::new();
+        let _ = stdin().lock().read_line(&mut rest);
+        std::process::exit(i32::from(crate::exit::INTERRUPTED));
+    });
+    let tell = |message: Message| {
+        if let Ok(line) = serde_json::to_string(&message) {
+            let _ = writeln!(stdout().lock(), "{line}");
+        }
+    };
+    let runtime = crate::commands::runtime()?;
+    let outcome = execute(&task, runtime.handle(), tell);
+    if let Err(error) = &outcome {
+        tell(Message::Failed(format!("{error:#}")));
+    }
+    // Whatever a failed rank left running ends here.
+    runtime.shutdown_background();
+    std::process::exit(i32::from(outcome.is_err()))
+}
+
+/// Where a sweep's child puts its report; read back by the parent.
+pub(crate) fn saved_report(folder: &Path) -> Option<RunReport> {
+    RunReport::load(folder).ok()
+}

@@ -1,0 +1,229 @@
+//! The task behind one rank's epoch: issues GETs within all bounds, puts what lands in order, and
+//! forms batches.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use feedrate_dataset::Visit;
+use feedrate_metrics::units::ByteCount;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::batch::{Batch, Held, Landed};
+use crate::first_batches::{FirstBatches, Gate};
+use crate::limits::Limits;
+use crate::loader::{LoadError, Source, Visits};
+use crate::ramp::Ramp;
+use crate::ready::Ready;
+
+/// What a rank's feeders hand from one epoch to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Carried {
+    /// The target in flight that the last epoch ended with.
+    pub(crate) target: Arc<AtomicUsize>,
+    /// Bytes of the rank that are in flight, landed or in batches, also in one that outlives its
+    /// epoch.
+    pub(crate) held: Arc<Held>,
+}
+
+/// A visit in the window: issued, and perhaps landed.
+#[derive(Debug)]
+struct Slot {
+    visit: Visit,
+    /// Counted in [`Held`] until the file lands and its true size is known.
+    expected_bytes: u64,
+    landed: Option<Arc<Landed>>,
+}
+
+/// A finished GET.
+struct Done {
+    /// Which visit, counted from the start of the epoch.
+    number: u64,
+    latency: Duration,
+    bytes: Result<Vec<u8>, LoadError>,
+}
+
+pub(crate) struct Feeder {
+    source: Arc<Source>,
+    limits: Limits,
+    batch_size: u64,
+    visits: std::iter::Peekable<Visits>,
+    first_batches: FirstBatches,
+    gate: Gate,
+    ready: Arc<Ready>,
+    taken: Arc<Notify>,
+    carried: Carried,
+    ramp: Ramp,
+
+    /// The window: visits issued and not yet part of a batch, in order. The first has this number.
+    window: VecDeque<Slot>,
+    window_start: u64,
+    gets: JoinSet<Done>,
+    /// The batch being assembled.
+    files: Vec<Arc<Landed>>,
+    arrived: ByteCount,
+    /// Samples that are in batches, complete or being assembled.
+    assembled: u64,
+    batches_made: u64,
+    /// The target, not the window or the budget, is what holds the next GET back.
+    held_back_by_target: bool,
+    waits_seen: u64,
+}
+
+impl Feeder {
+    pub(crate) fn new(
+        source: Arc<Source>,
+        limits: Limits,
+        batch_size: u64,
+        visits: Visits,
+        (first_batches, gate): (FirstBatches, Gate),
+        (ready, taken): (Arc<Ready>, Arc<Notify>),
+        carried: Carried,
+    ) -> Self {
+        Self {
+            source,
+            limits,
+            batch_size,
+            visits: visits.peekable(),
+            first_batches,
+            gate,
+            ready,
+            taken,
+            ramp: Ramp::new(carried.target.load(Ordering::Relaxed), limits.window),
+            carried,
+            window: VecDeque::new(),
+            window_start: 0,
+            gets: JoinSet::new(),
+            files: Vec::new(),
+            arrived: ByteCount(0),
+            assembled: 0,
+            batches_made: 0,
+            held_back_by_target: false,
+            waits_seen: 0,
+        }
+    }
+
+    /// Runs until every batch of the epoch is made, or one cannot be.
+    pub(crate) async fn run(mut self) {
+        let end = self.feed().await.err().unwrap_or(LoadError::Exhausted);
+        self.ready.fail(end);
+    }
+
+    async fn feed(&mut self) -> Result<(), LoadError> {
+        loop {
+            self.assemble();
+            while self.may_issue() {
+                self.issue();
+            }
+            if self.gets.is_empty() && self.window.is_empty() && self.visits.peek().is_none() {
+                return Ok(());
+            }
+            tokio::select! {
+                Some(done) = self.gets.join_next() => {
+                    self.land(done.map_err(|error| LoadError::Stopped(error.to_string()))?)?;
+                }
+                () = self.taken.notified() => self.learn_from_waits(),
+                () = self.gate.changed() => {}
+            }
+        }
+    }
+
+    fn may_issue(&mut self) -> bool {
+        self.held_back_by_target = false;
+        let Some(visit) = self.visits.peek() else { return false };
+        let behind_next_batch = (self.ready.taken() + 1) * self.batch_size;
+        let needed_next = visit.first_position < behind_next_batch;
+        let held = self.carried.held.bytes() + self.source.format.file_len(visit.file);
+        if self.window.len() >= self.limits.window
+            || (!needed_next && held > self.limits.byte_budget.0)
+            || (visit.first_position >= self.batch_size && !self.gate.is_open())
+        {
+            return false;
+        }
+        self.held_back_by_target = self.gets.len() >= self.ramp.target();
+        !self.held_back_by_target
+    }
+
+    fn issue(&mut self) {
+        let Some(visit) = self.visits.next() else { return };
+        let number = self.window_start + self.window.len() as u64;
+        let expected_bytes = self.source.format.file_len(visit.file);
+        self.carried.held.add(expected_bytes);
+        self.window.push_back(Slot { visit, expected_bytes, landed: None });
+        let source = Arc::clone(&self.source);
+        self.gets.spawn(async move {
+            let asked = Instant::now();
+            let bytes = source.read(visit.file).await;
+            Done { number, latency: asked.elapsed(), bytes }
+        });
+    }
+
+    fn land(&mut self, done: Done) -> Result<(), LoadError> {
+        self.ramp.landed(done.latency);
+        let bytes = done.bytes?;
+        let held = Arc::clone(&self.carried.held);
+        let slot = &mut self.window[(done.number - self.window_start) as usize];
+        held.add(bytes.len() as u64);
+        held.subtract(std::mem::take(&mut slot.expected_bytes));
+        slot.landed = Some(Arc::new(Landed { bytes, pool: Arc::clone(&self.source.pool), held }));
+        Ok(())
+    }
+
+    /// Moves landed files, in order, out of the window into batches, as far as the ready bound lets
+    /// batches be made.
+    fn assemble(&mut self) {
+        while self.batches_made < self.ready.taken() + self.limits.ready_batches {
+            let batch_end = (self.batches_made + 1) * self.batch_size;
+            let Some(Slot { visit, landed: Some(landed), .. }) = self.window.front() else {
+                return;
+            };
+            let visit_end = visit.first_position + visit.samples;
+            self.files.push(Arc::clone(landed));
+            if visit.first_position >= self.assembled {
+                self.arrived += ByteCount(landed.bytes.len() as u64);
+            }
+            self.assembled = visit_end.min(batch_end);
+            if visit_end <= batch_end {
+                self.window.pop_front();
+                self.window_start += 1;
+            }
+            if self.assembled == batch_end {
+                self.hand_over();
+            }
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.batches_made += 1;
+        let files = Vec::with_capacity(self.files.len());
+        self.ready.push(Batch {
+            files: std::mem::replace(&mut self.files, files),
+            samples: self.batch_size,
+            arrived: std::mem::take(&mut self.arrived),
+        });
+        if self.batches_made == 1 {
+            self.first_batches.complete_one();
+        }
+    }
+
+    /// A rank that had to wait wants more in flight. Its first batch it always waits for.
+    fn learn_from_waits(&mut self) {
+        let waits = self.ready.waits();
+        if waits > self.waits_seen && self.held_back_by_target && self.ready.taken() > 1 {
+            self.ramp.fell_short();
+            self.carried.target.store(self.ramp.target(), Ordering::Relaxed);
+        }
+        self.waits_seen = waits;
+    }
+}
+
+impl Drop for Feeder {
+    /// What was issued and will never land is no longer held.
+    fn drop(&mut self) {
+        for slot in &self.window {
+            self.carried.held.subtract(slot.expected_bytes);
+        }
+    }
+}

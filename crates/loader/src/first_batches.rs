@@ -1,0 +1,53 @@
+//! First batches first: at the start of an epoch every rank of the process waits for its first
+//! batch at once, so none may take bandwidth for later ones before all have it.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Counts first batches over all epochs and ranks of a process.
+#[derive(Debug, Clone)]
+pub struct FirstBatches {
+    ranks: u64,
+    complete: Arc<watch::Sender<u64>>,
+}
+
+impl FirstBatches {
+    /// For `ranks` ranks in this process.
+    pub fn new(ranks: u32) -> Self {
+        Self { ranks: u64::from(ranks), complete: Arc::new(watch::Sender::new(0)) }
+    }
+
+    /// A rank has its first batch of the epoch.
+    pub(crate) fn complete_one(&self) {
+        self.complete.send_modify(|complete| *complete += 1);
+    }
+
+    /// Waits, and afterwards knows, whether all ranks have theirs of the epoch with this number
+    /// (from 1, counted by the loaders, not by the workload).
+    pub(crate) fn gate(&self, epoch: u64) -> Gate {
+        Gate { wanted: self.ranks * epoch, complete: self.complete.subscribe(), open: false }
+    }
+}
+
+/// One loader's view of one epoch.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    wanted: u64,
+    complete: watch::Receiver<u64>,
+    open: bool,
+}
+
+impl Gate {
+    pub(crate) fn is_open(&mut self) -> bool {
+        self.open = self.open || *self.complete.borrow_and_update() >= self.wanted;
+        self.open
+    }
+
+    /// Returns when the gate may have opened; never when it is open already.
+    pub(crate) async fn changed(&mut self) {
+        if self.open || self.complete.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

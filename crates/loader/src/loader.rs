@@ -1,0 +1,220 @@
+//! The rank's side: start an epoch, take batches.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use feedrate_dataset::{FileFormat, Layout, Mismatch, Visit};
+use feedrate_metrics::units::ByteCount;
+use feedrate_storage::{ObjectKey, Store, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::batch::{Batch, Held, Landed};
+use crate::feeder::{Carried, Feeder};
+use crate::first_batches::FirstBatches;
+use crate::limits::Limits;
+use crate::pool::BufferPool;
+use crate::ready::Ready;
+
+/// Why a batch could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A file could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file is not what the generator must have written.
+    #[error("{key} is not what was generated: {mismatch}")]
+    Mismatch {
+        /// The file.
+        key: ObjectKey,
+        /// Where it differs.
+        mismatch: Mismatch,
+    },
+    /// The visits of the epoch were fewer than its batches need.
+    #[error("the epoch has no further batch")]
+    Exhausted,
+    /// The loader's task ended without a result.
+    #[error("the loader stopped: {0}")]
+    Stopped(String),
+}
+
+/// Where files come from and what they must be; shared by the loaders of a process.
+#[derive(Debug)]
+pub struct Source {
+    /// The store, with retries and counters around it.
+    pub store: Arc<dyn Store>,
+    /// Names of the files.
+    pub layout: Layout,
+    /// Sizes and contents of the files.
+    pub format: FileFormat,
+    /// Compare every byte read with what the generator must have written.
+    pub verify: bool,
+    /// Buffers that files land in.
+    pub pool: Arc<BufferPool>,
+}
+
+impl Source {
+    /// Reads `file` and checks it where that is asked for.
+    pub(crate) async fn read(self: &Arc<Self>, file: u64) -> Result<Vec<u8>, LoadError> {
+        let key = self.layout.key(file);
+        let mut buffer = self.pool.take(self.format.file_len(file) as usize);
+        self.store.get(&key, None, &mut buffer).await?;
+        if !self.verify {
+            return Ok(buffer);
+        }
+        let source = Arc::clone(self);
+        tokio::task::spawn_blocking(move || match source.format.verify(file, &buffer) {
+            Ok(()) => Ok(buffer),
+            Err(mismatch) => Err(LoadError::Mismatch { key, mismatch }),
+        })
+        .await
+        .map_err(|error| LoadError::Stopped(error.to_string()))?
+    }
+}
+
+/// The visits of one rank's epoch, in the order in which its batches need them.
+pub(crate) type Visits = Box<dyn Iterator<Item = Visit> + Send>;
+
+/// One rank's loader.
+#[derive(Debug)]
+pub struct Loader {
+    source: Arc<Source>,
+    limits: Limits,
+    batch_size: u64,
+    first_batches: FirstBatches,
+    runtime: Handle,
+    epochs_started: u64,
+    carried: Carried,
+    state: State,
+}
+
+enum State {
+    Idle,
+    Feeding { ready: Arc<Ready>, taken: Arc<Notify>, feeder: JoinHandle<()> },
+    Alone(Alone),
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "Idle",
+            Self::Feeding { .. } => "Feeding",
+            Self::Alone(_) => "Alone",
+        })
+    }
+}
+
+impl Loader {
+    /// A loader that is idle until its first epoch starts. Its reads run on `runtime`.
+    pub fn new(
+        source: Arc<Source>,
+        limits: Limits,
+        batch_size: u64,
+        first_batches: FirstBatches,
+        runtime: Handle,
+    ) -> Self {
+        Self {
+            source,
+            limits,
+            batch_size,
+            first_batches,
+            runtime,
+            epochs_started: 0,
+            carried: Carried {
+                target: Arc::new(AtomicUsize::new(limits.target_in_flight)),
+                held: Arc::new(Held::default()),
+            },
+            state: State::Idle,
+        }
+    }
+
+    /// Starts an epoch with an empty pipeline; from here on files are read.
+    pub fn start_epoch(&mut self, visits: impl Iterator<Item = Visit> + Send + 'static) {
+        self.end_epoch();
+        self.epochs_started += 1;
+        let visits: Visits = Box::new(visits);
+        if self.limits.readers == 0 {
+            self.state = State::Alone(Alone { visits, last: None, next_position: 0 });
+            return;
+        }
+        let ready = Arc::new(Ready::default());
+        let taken = Arc::new(Notify::new());
+        let feeder = Feeder::new(
+            Arc::clone(&self.source),
+            self.limits,
+            self.batch_size,
+            visits,
+            (self.first_batches.clone(), self.first_batches.gate(self.epochs_started)),
+            (Arc::clone(&ready), Arc::clone(&taken)),
+            self.carried.clone(),
+        );
+        let feeder = self.runtime.spawn(feeder.run());
+        self.state = State::Feeding { ready, taken, feeder };
+    }
+
+    /// The next batch, every byte of it in memory. Blocks until it is complete.
+    pub fn next_batch(&mut self) -> Result<Batch, LoadError> {
+        match &mut self.state {
+            State::Idle => Err(LoadError::Exhausted),
+            State::Alone(alone) => alone.next_batch(&self.source, self.batch_size, &self.runtime),
+            State::Feeding { ready, taken, .. } => {
+                let batch = ready.take()?;
+                taken.notify_one();
+                Ok(batch)
+            }
+        }
+    }
+
+    /// Drops the pipeline and cancels what is in flight.
+    pub fn end_epoch(&mut self) {
+        if let State::Feeding { feeder, .. } = std::mem::replace(&mut self.state, State::Idle) {
+            feeder.abort();
+        }
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        self.end_epoch();
+    }
+}
+
+/// `read_threads: 0`: the rank's own thread reads its batch, one file at a time, nothing overlaps.
+struct Alone {
+    visits: Visits,
+    /// The last file read and the position behind its last sample: it may serve the next batch too.
+    last: Option<(Arc<Landed>, u64)>,
+    next_position: u64,
+}
+
+impl Alone {
+    fn next_batch(
+        &mut self,
+        source: &Arc<Source>,
+        batch_size: u64,
+        runtime: &Handle,
+    ) -> Result<Batch, LoadError> {
+        let end = self.next_position + batch_size;
+        let mut files: Vec<_> = self.last.iter().map(|(landed, _)| Arc::clone(landed)).collect();
+        let mut covered = self.last.as_ref().map_or(self.next_position, |(_, behind)| *behind);
+        let mut arrived = ByteCount(0);
+        while covered < end {
+            let visit = self.visits.next().ok_or(LoadError::Exhausted)?;
+            let bytes = runtime.block_on(source.read(visit.file))?;
+            arrived += ByteCount(bytes.len() as u64);
+            covered = visit.first_position + visit.samples;
+            let held = Arc::new(Held::default());
+            held.add(bytes.len() as u64);
+            let landed = Arc::new(Landed { bytes, pool: Arc::clone(&source.pool), held });
+            self.last = Some((Arc::clone(&landed), covered));
+            files.push(landed);
+        }
+        if covered == end {
+            self.last = None;
+        }
+        self.next_position = end;
+        Ok(Batch { files, samples: batch_size, arrived })
+    }
+}

@@ -1,0 +1,65 @@
+//! The queue between the feeder and the rank's thread: complete batches, in order.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::batch::Batch;
+use crate::loader::LoadError;
+
+/// Batches that wait for the rank. The feeder bounds them, see [`crate::Limits::ready_batches`].
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    batches: VecDeque<Batch>,
+    taken: u64,
+    waits: u64,
+    failed: Option<LoadError>,
+}
+
+impl Ready {
+    pub(crate) fn push(&self, batch: Batch) {
+        self.lock().batches.push_back(batch);
+        self.changed.notify_one();
+    }
+
+    /// Ends the epoch for the rank: what is ready is still handed out, then the error.
+    pub(crate) fn fail(&self, error: LoadError) {
+        self.lock().failed.get_or_insert(error);
+        self.changed.notify_one();
+    }
+
+    /// The next batch; blocks until there is one.
+    pub(crate) fn take(&self) -> Result<Batch, LoadError> {
+        let mut state = self.lock();
+        state.waits += u64::from(state.batches.is_empty());
+        loop {
+            if let Some(batch) = state.batches.pop_front() {
+                state.taken += 1;
+                return Ok(batch);
+            }
+            if let Some(error) = state.failed.take() {
+                return Err(error);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Batches that the rank has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.lock().taken
+    }
+
+    /// How often the rank found no batch ready.
+    pub(crate) fn waits(&self) -> u64 {
+        self.lock().waits
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,306 @@
+//! A whole training: ranks as threads, epochs one after the other, records gathered on rank 0.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use feedrate_dataset::Plan;
+use feedrate_loader::{FirstBatches, Limits, LoadError, Loader, Source};
+use feedrate_metrics::process::ProcessUsage;
+use feedrate_metrics::record::{EpochRecord, RankEpoch, RunRecord, Stamp};
+use feedrate_metrics::requests::RequestStats;
+use feedrate_metrics::units::{ByteCount, Seconds};
+use feedrate_ranks::{Aborted, World, in_process};
+use feedrate_workload::{Schedule, Workload};
+use tokio::runtime::Handle;
+
+use crate::accelerator::Accelerator;
+use crate::clock::{Moment, wake_exactly};
+use crate::epoch::{self, Stopped};
+use crate::progress::Progress;
+use crate::waiting::{Sampler, Waiting};
+
+/// How long the other ranks get to end by themselves once one has failed. A rank that sleeps through
+/// a long step is left behind: the process is about to end.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// Everything a training needs.
+#[derive(Debug)]
+pub struct Job {
+    /// What to train.
+    pub workload: Workload,
+    /// Its steps on this many ranks.
+    pub schedule: Schedule,
+    /// Where its files come from.
+    pub source: Arc<Source>,
+    /// The counters that the source's store writes.
+    pub requests: Arc<RequestStats>,
+    /// Bytes that the loaders of this process may hold together.
+    pub byte_budget: ByteCount,
+    /// The store's server works on this host's CPUs.
+    pub co_located: bool,
+    /// Where reads run.
+    pub runtime: Handle,
+}
+
+/// Who is told of a run's course, always on rank 0's thread and never inside an epoch's clock.
+pub trait Observer: Send + Sync {
+    /// An epoch of `steps` steps is about to start; epochs count from 1.
+    fn epoch_starts(&self, epoch: u32, steps: u64);
+
+    /// An epoch is over; `record` holds it and all before it. The next one starts when this returns.
+    /// An error (results that cannot be written) ends the run.
+    fn epoch_ended(&self, record: &RunRecord) -> Result<(), String>;
+}
+
+/// Why a run ended before its last epoch.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A rank could not load a batch.
+    #[error("rank {rank}: {source}")]
+    Load {
+        /// Which rank.
+        rank: u32,
+        /// Its error.
+        source: LoadError,
+    },
+    /// The results of an epoch could not be written.
+    #[error("{0}")]
+    Observer(String),
+    /// A rank ended in a way it never should.
+    #[error("rank {rank} ended unexpectedly: {reason}")]
+    Unexpected {
+        /// Which rank.
+        rank: u32,
+        /// What is known.
+        reason: String,
+    },
+}
+
+/// The limits of each rank's loader under `job`.
+fn limits(job: &Job) -> Limits {
+    Limits::new(
+        &job.workload.reader,
+        job.workload.storage.prefetch_window,
+        job.workload.dataset.num_samples_per_file,
+        job.source.format.file_len(0),
+        job.byte_budget,
+        job.schedule.ranks,
+    )
+}
+
+/// Runs all epochs on ranks that are threads of this process, and returns what was measured.
+///
+/// # Errors
+/// The first failing rank's error; the others are ended at once. Epochs that the observer was told
+/// of are safe with it.
+pub fn run(
+    job: Job,
+    observer: Arc<dyn Observer>,
+    progress: Arc<Progress>,
+) -> Result<RunRecord, RunError> {
+    let first_batches = FirstBatches::new(job.schedule.ranks);
+    let waiting = Arc::new(Waiting::default());
+    let shared = Arc::new(Shared {
+        limits: limits(&job),
+        sampler: Sampler::start(Arc::clone(&waiting), job.co_located),
+        waiting,
+        first_batches,
+        observer,
+        progress,
+        job,
+    });
+    let (results, finished) = mpsc::channel();
+    for world in in_process::world(shared.job.schedule.ranks) {
+        let (shared, results) = (Arc::clone(&shared), results.clone());
+        let rank = world.rank();
+        let body = move || {
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| rank_main(&shared, &world)))
+                .unwrap_or_else(|_| {
+                    Err(RankError::Failed(RunError::Unexpected {
+                        rank: world.rank(),
+                        reason: "its thread panicked".to_owned(),
+                    }))
+                });
+            if let Err(RankError::Failed(error)) = &outcome {
+                world.abort(error.to_string());
+            }
+            // The receiver is gone only when the run has been given up.
+            let _ = results.send(outcome);
+        };
+        thread::Builder::new().name(format!("rank-{rank}")).spawn(body).map_err(|error| {
+            RunError::Unexpected { rank, reason: format!("no thread for it: {error}") }
+        })?;
+    }
+    drop(results);
+    collect(&finished, shared.job.schedule.ranks)
+}
+
+/// Waits for all ranks, or for the first failure and then a little for the others.
+fn collect(
+    finished: &mpsc::Receiver<Result<Option<RunRecord>, RankError>>,
+    ranks: u32,
+) -> Result<RunRecord, RunError> {
+    let mut record = None;
+    let mut failure = None;
+    let mut deadline = None;
+    for _ in 0..ranks {
+        let outcome = match deadline {
+            None => finished.recv().ok(),
+            Some(deadline) => {
+                let left: Duration = Instant::saturating_duration_since(&deadline, Instant::now());
+                finished.recv_timeout(left).ok()
+            }
+        };
+        match outcome {
+            Some(Ok(own)) => record = record.or(own),
+            Some(Err(RankError::Failed(error))) => {
+                failure.get_or_insert(error);
+                deadline.get_or_insert_with(|| Instant::now() + GRACE);
+            }
+            Some(Err(RankError::Aborted)) => {}
+            None => break,
+        }
+    }
+    match (failure, record) {
+        (Some(error), _) => Err(error),
+        (None, Some(record)) => Ok(record),
+        (None, None) => {
+            Err(RunError::Unexpected { rank: 0, reason: "no rank reported a result".to_owned() })
+        }
+    }
+}
+
+struct Shared {
+    job: Job,
+    limits: Limits,
+    first_batches: FirstBatches,
+    waiting: Arc<Waiting>,
+    sampler: Sampler,
+    observer: Arc<dyn Observer>,
+    progress: Arc<Progress>,
+}
+
+enum RankError {
+    Failed(RunError),
+    /// Another rank failed; it says itself why.
+    Aborted,
+}
+
+impl From<Aborted> for RankError {
+    fn from(_: Aborted) -> Self {
+        Self::Aborted
+    }
+}
+
+/// One rank's life: all epochs. Rank 0 returns the record of the run.
+fn rank_main(shared: &Shared, world: &dyn World) -> Result<Option<RunRecord>, RankError> {
+    let Job { workload, schedule, .. } = &shared.job;
+    let (rank, speaks) = (world.rank(), world.rank() == 0);
+    wake_exactly();
+    let entropy = agree_on_entropy(world)?;
+    let mut accelerator =
+        Accelerator::new(&workload.train.computation_time, workload.train.seed, rank);
+    let mut loader = Loader::new(
+        Arc::clone(&shared.job.source),
+        shared.limits,
+        schedule.batch_size,
+        shared.first_batches.clone(),
+        shared.job.runtime.clone(),
+    );
+    let mut run = speaks.then(|| shared.new_record());
+
+    for number in 1..=workload.train.epochs {
+        let plan = Plan::new(workload, schedule, number, entropy);
+        if speaks {
+            shared.observer.epoch_starts(number, schedule.steps);
+            shared.progress.epoch_started(number);
+        }
+        let finished = epoch::run(
+            world,
+            schedule.steps,
+            &mut loader,
+            |loader| loader.start_epoch(plan.visits(rank, 0..plan.samples_per_rank())),
+            &mut accelerator,
+            &shared.waiting,
+            |step| {
+                if speaks {
+                    shared.progress.step_done(step);
+                }
+            },
+        )
+        .map_err(|stopped| match stopped {
+            Stopped::Load(source) => RankError::Failed(RunError::Load { rank, source }),
+            Stopped::Aborted => RankError::Aborted,
+        })?;
+        let ranks = gather(world, &finished.record)?;
+        if let (Some(run), Some(ranks)) = (&mut run, ranks) {
+            run.epochs.push(EpochRecord { epoch: number, ranks });
+            shared.bring_up_to_date(run, finished.first_step_over);
+            shared
+                .observer
+                .epoch_ended(run)
+                .map_err(|reason| RankError::Failed(RunError::Observer(reason)))?;
+        }
+    }
+    world.barrier()?;
+    Ok(run)
+}
+
+/// Fresh entropy for `random` shuffles: drawn on rank 0, the same on all.
+fn agree_on_entropy(world: &dyn World) -> Result<u64, Aborted> {
+    let drawn: u64 = rand::random();
+    let bytes = world.broadcast(drawn.to_le_bytes().to_vec())?;
+    Ok(bytes.try_into().map_or(drawn, u64::from_le_bytes))
+}
+
+fn gather(world: &dyn World, record: &RankEpoch) -> Result<Option<Vec<RankEpoch>>, RankError> {
+    let unexpected = |error: serde_json::Error| {
+        RankError::Failed(RunError::Unexpected { rank: world.rank(), reason: error.to_string() })
+    };
+    let payload = serde_json::to_vec(record).map_err(unexpected)?;
+    let Some(payloads) = world.gather(payload)? else { return Ok(None) };
+    payloads
+        .iter()
+        .map(|payload| serde_json::from_slice(payload).map_err(unexpected))
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+impl Shared {
+    fn new_record(&self) -> RunRecord {
+        let Job { workload, schedule, source, requests, .. } = &self.job;
+        let dataset = &workload.dataset;
+        let file_bytes = source.format.file_len(0);
+        let held = self.limits.most_files_held(
+            schedule.batch_size,
+            dataset.num_samples_per_file,
+            file_bytes,
+        ) * u64::from(schedule.ranks);
+        RunRecord {
+            start: Stamp::now(),
+            end: Stamp::now(),
+            steps_per_epoch: schedule.steps,
+            time_to_first_step: None,
+            epochs: Vec::new(),
+            requests: requests.summary(),
+            process: ProcessUsage::default(),
+            waiting_cpu: self.sampler.sums(),
+            window_share_of_epoch: held as f64 / dataset.num_files_train as f64,
+            byte_budget: ByteCount(self.limits.byte_budget.0 * u64::from(schedule.ranks)),
+        }
+    }
+
+    fn bring_up_to_date(&self, run: &mut RunRecord, first_step_over: Option<Moment>) {
+        run.end = Stamp::now();
+        run.requests = self.job.requests.summary();
+        run.process = ProcessUsage::current().unwrap_or_default();
+        run.waiting_cpu = self.sampler.sums();
+        if run.time_to_first_step.is_none() {
+            run.time_to_first_step = first_step_over
+                .map(|moment| Seconds((run.process.age - (Moment::now() - moment)).0.max(0.0)));
+        }
+    }
+}

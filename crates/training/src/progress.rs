@@ -1,0 +1,60 @@
+//! How far a run is, for whoever shows it: counters that rank 0 writes and a progress display reads
+//! whenever it likes.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use feedrate_metrics::record::StepRecord;
+
+/// Written by rank 0 once per step.
+#[derive(Debug, Default)]
+pub struct Progress(Mutex<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    epoch: u32,
+    steps: u64,
+    drawn_seconds: f64,
+    epoch_started: Option<Instant>,
+}
+
+/// [`Progress`] at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProgressNow {
+    /// The epoch that runs, from 1; 0 before the first.
+    pub epoch: u32,
+    /// Steps of it that rank 0 has finished.
+    pub steps: u64,
+    /// Wall AU of the epoch so far in percent: drawn compute time over elapsed time.
+    pub wall_au_percent: Option<f64>,
+}
+
+impl Progress {
+    pub(crate) fn epoch_started(&self, epoch: u32) {
+        *self.lock() =
+            Counters { epoch, steps: 0, drawn_seconds: 0.0, epoch_started: Some(Instant::now()) };
+    }
+
+    pub(crate) fn step_done(&self, step: &StepRecord) {
+        let mut counters = self.lock();
+        counters.steps += 1;
+        counters.drawn_seconds += step.drawn.0;
+    }
+
+    /// How far it is now.
+    pub fn now(&self) -> ProgressNow {
+        let counters = self.lock();
+        let elapsed = counters.epoch_started.map_or(0.0, |start| start.elapsed().as_secs_f64());
+        ProgressNow {
+            epoch: counters.epoch,
+            steps: counters.steps,
+            wall_au_percent: (counters.steps > 0 && elapsed > 0.0)
+                .then(|| 100.0 * counters.drawn_seconds / elapsed),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Counters> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
