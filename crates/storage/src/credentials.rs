@@ -111,7 +111,8 @@ impl fmt::Debug for ExposedCredentials {
 
 impl From<ExposedCredentials> for Credentials {
     fn from(exposed: ExposedCredentials) -> Self {
-        let ExposedCredentials { access_key_id, secret_access_key, session_token, source } = exposed;
+        let ExposedCredentials { access_key_id, secret_access_key, session_token, source } =
+            exposed;
         Self { access_key_id, secret_access_key, session_token, source }
     }
 }

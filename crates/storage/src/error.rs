@@ -188,7 +188,11 @@ mod tests {
             location: "s3://data at http://host:9000".to_owned(),
             attempts: 4,
             elapsed: Duration::from_millis(1_500),
-            cause: Box::new(status(503, Some("SlowDown"), Some("Please reduce your request rate."))),
+            cause: Box::new(status(
+                503,
+                Some("SlowDown"),
+                Some("Please reduce your request rate."),
+            )),
         };
         assert_eq!(
             error.to_string(),

@@ -60,8 +60,8 @@ impl LocalStore {
         for part in Path::new(key).components() {
             match part {
                 Component::Normal(name) => path.push(name),
-                Component::CurDir => {}
-                _ => {
+                Component::CurDir | Component::RootDir => {}
+                Component::ParentDir | Component::Prefix(_) => {
                     let reason = format!("`{key}` leads out of the folder; write it without `..`");
                     return Err(Cause::Other(reason));
                 }
@@ -184,9 +184,9 @@ fn read(
         None => 0..file.metadata()?.len(),
     };
     let expected = range.end - range.start;
-    buffer.try_reserve(expected as usize).map_err(|error| {
-        Cause::Other(format!("no memory for {expected} bytes: {error}"))
-    })?;
+    buffer
+        .try_reserve(expected as usize)
+        .map_err(|error| Cause::Other(format!("no memory for {expected} bytes: {error}")))?;
 
     let mut received = 0;
     let mut first_byte = None;

@@ -115,8 +115,7 @@ impl S3Store {
     ) -> Result<Fetched, Cause> {
         let before = into.len();
         let asked = range.as_ref().map(|range| range.end.saturating_sub(range.start));
-        let options =
-            GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let answer = self.objects.get_opts(&path(key)?, options).await.map_err(cause_of)?;
         let SentAt(sent) = *answer.extensions.get().expect("the transport stamps every answer");
         let promised = answer.range.end - answer.range.start;

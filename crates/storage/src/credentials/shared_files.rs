@@ -79,9 +79,14 @@ pub enum SharedFilesError {
 }
 
 /// Settings that give keys in ways that are not supported.
-const OTHER_WAYS: [&str; 6] =
-    ["credential_process", "sso_session", "sso_start_url", "role_arn", "web_identity_token_file",
-     "login_session"];
+const OTHER_WAYS: [&str; 6] = [
+    "credential_process",
+    "sso_session",
+    "sso_start_url",
+    "role_arn",
+    "web_identity_token_file",
+    "login_session",
+];
 
 impl SharedFiles {
     /// Reads the files that `AWS_SHARED_CREDENTIALS_FILE` and `AWS_CONFIG_FILE` of `env` name, or

@@ -76,10 +76,10 @@ fn a_profile_is_chosen_by_name_in_both_files() {
     let (home, mut variables) = home(Some(KEYS), Some(config));
     variables.insert("AWS_PROFILE".to_owned(), "lab".to_owned());
     let keys = found(&variables);
-    assert_eq!((keys.access_key_id(), keys.session_token()), (
-        "AKIALAB0000000000001",
-        Some("lab-token")
-    ));
+    assert_eq!(
+        (keys.access_key_id(), keys.session_token()),
+        ("AKIALAB0000000000001", Some("lab-token"))
+    );
     let shared = SharedFiles::load(&variables).unwrap();
     let source = format!("{}, profile lab", home.path().join(".aws/config").display());
     let sourced = |value: &str| Some(Sourced { value: value.to_owned(), source: source.clone() });

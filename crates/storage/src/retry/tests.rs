@@ -116,10 +116,10 @@ async fn a_throttled_read_is_repeated_and_counted_once() {
     let summary = stats.summary();
     assert_eq!(summary.gets, 1);
     assert_eq!(summary.bytes.0, 4);
-    assert_eq!(summary.retries.into_iter().collect::<Vec<_>>(), [
-        ("503".to_owned(), 2),
-        ("reset".to_owned(), 1)
-    ]);
+    assert_eq!(
+        summary.retries.into_iter().collect::<Vec<_>>(),
+        [("503".to_owned(), 2), ("reset".to_owned(), 1)]
+    );
     let within = |ms: Option<f64>, of: f64| ms.is_some_and(|ms| (ms - of).abs() < 0.01);
     assert!(within(summary.first_byte_ms.max, 3.0), "the successful attempt's own times");
     assert!(within(summary.last_byte_ms.max, 5.0), "the successful attempt's own times");

@@ -35,7 +35,8 @@ pub(super) struct Page {
 impl Request<'_> {
     /// Asks for the page.
     pub(super) async fn send(&self, transport: &Transport) -> Result<Page, Cause> {
-        let request = transport::get(&self.url()).map_err(|error| Cause::Other(error.to_string()))?;
+        let request =
+            transport::get(&self.url()).map_err(|error| Cause::Other(error.to_string()))?;
         let answer = transport.call(request).await.map_err(cause_of)?;
         let body = answer.into_body().bytes().await.map_err(cause_of)?;
         page(&body).map_err(|problem| {
@@ -62,9 +63,15 @@ impl Request<'_> {
     }
 }
 
+/// An enum, because a struct would take any root element, an error page's too, for an empty listing.
 #[derive(Debug, Deserialize)]
-#[serde(rename = "ListBucketResult", rename_all = "PascalCase")]
-struct Answer {
+enum Answer {
+    ListBucketResult(Listing),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listing {
     #[serde(default)]
     contents: Vec<Content>,
     encoding_type: Option<String>,
@@ -82,20 +89,21 @@ struct Content {
 
 fn page(body: &[u8]) -> Result<Page, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    let answer: Answer = quick_xml::de::from_str(text).map_err(|error| error.to_string())?;
-    let escaped = answer.encoding_type.as_deref() == Some("url");
-    let next = answer.next_continuation_token.filter(|token| !token.is_empty());
-    if answer.is_truncated && next.is_none() {
+    let answer = quick_xml::de::from_str(text).map_err(|error| error.to_string())?;
+    let Answer::ListBucketResult(listing) = answer;
+    let escaped = listing.encoding_type.as_deref() == Some("url");
+    let next = listing.next_continuation_token.filter(|token| !token.is_empty());
+    if listing.is_truncated && next.is_none() {
         return Err("it is cut short without saying where to go on".to_owned());
     }
-    let mut objects = Vec::with_capacity(answer.contents.len());
-    for Content { key, size } in answer.contents {
+    let mut objects = Vec::with_capacity(listing.contents.len());
+    for Content { key, size } in listing.contents {
         let key = if escaped { unescape(&key)? } else { key };
         if size > 0 || !key.ends_with('/') {
             objects.push(Listed { key: ObjectKey::new(key), size });
         }
     }
-    Ok(Page { objects, next: next.filter(|_| answer.is_truncated) })
+    Ok(Page { objects, next: next.filter(|_| listing.is_truncated) })
 }
 
 /// Undoes S3's escaping of keys, which is that of forms: a space is a `+`.
@@ -117,9 +125,8 @@ mod tests {
     #[test]
     fn escaped_and_plain_keys_are_told_apart() {
         let entry = "<Contents><Key>a+b%20c%2B</Key><Size>3</Size></Contents>";
-        let escaped = format!(
-            "<ListBucketResult><EncodingType>url</EncodingType>{entry}</ListBucketResult>"
-        );
+        let escaped =
+            format!("<ListBucketResult><EncodingType>url</EncodingType>{entry}</ListBucketResult>");
         assert_eq!(keys(&escaped), [("a b c+".to_owned(), 3)]);
         let plain = format!("<ListBucketResult>{entry}</ListBucketResult>");
         assert_eq!(keys(&plain), [("a+b%20c%2B".to_owned(), 3)]);

@@ -90,7 +90,9 @@ impl Endpoint {
     fn custom(text: &str, bucket: &str) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::EndpointUrl { url: text.to_owned(), problem };
         if !text.contains("://") {
-            return Err(wrong(format!("the scheme is missing; write http://{text} or https://{text}")));
+            return Err(wrong(format!(
+                "the scheme is missing; write http://{text} or https://{text}"
+            )));
         }
         let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -170,8 +172,10 @@ pub enum OpenError {
         problem: &'static str,
     },
     /// The region's name cannot be one.
-    #[error("region `{region}`: only letters, digits and - can be in it; us-east-1 is usual for \
-        stores outside of AWS")]
+    #[error(
+        "region `{region}`: only letters, digits and - can be in it; us-east-1 is usual for \
+        stores outside of AWS"
+    )]
     Region {
         /// As given.
         region: String,
@@ -193,8 +197,10 @@ pub enum OpenError {
         problem: String,
     },
     /// The machine has no certificate authorities.
-    #[error("this machine has no usable certificate authorities{problem}; name a PEM file of them \
-        with AWS_CA_BUNDLE")]
+    #[error(
+        "this machine has no usable certificate authorities{problem}; name a PEM file of them \
+        with AWS_CA_BUNDLE"
+    )]
     NoAuthorities {
         /// What was wrong where they were looked for, in parentheses; empty if nothing was there.
         problem: String,
@@ -238,11 +244,14 @@ mod tests {
     #[test]
     fn the_public_cloud_has_the_bucket_in_its_host_where_the_certificate_allows() {
         let mut settings = settings(None);
-        assert_eq!(settings.check().unwrap(), Endpoint {
-            bucket_url: "https://data.s3.us-east-1.amazonaws.com".to_owned(),
-            shown: "https://s3.us-east-1.amazonaws.com".to_owned(),
-            is_https: true,
-        });
+        assert_eq!(
+            settings.check().unwrap(),
+            Endpoint {
+                bucket_url: "https://data.s3.us-east-1.amazonaws.com".to_owned(),
+                shown: "https://s3.us-east-1.amazonaws.com".to_owned(),
+                is_https: true,
+            }
+        );
         settings.bucket = "my.data".to_owned();
         let dotted = settings.check().unwrap();
         assert_eq!(dotted.bucket_url, "https://s3.us-east-1.amazonaws.com/my.data");
