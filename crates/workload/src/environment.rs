@@ -109,3 +109,26 @@ pub fn parse_dotenv(text: &str) -> Variables {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dotenv_file_is_read_line_by_line() {
+        let text = "# comment\n\nA=1\nexport B = two words \nC='a # b'\nD=\"x\"\nE='\nF=\nG=a=b\n\
+                    no assignment\n=x\nexported=1\nA=2\r\n";
+        let expected = [
+            ("A", "2"),
+            ("B", "two words"),
+            ("C", "a # b"),
+            ("D", "x"),
+            ("E", "'"),
+            ("F", ""),
+            ("G", "a=b"),
+            ("exported", "1"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(parse_dotenv(text), Variables::from(expected));
+    }
+}

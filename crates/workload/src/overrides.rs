@@ -35,7 +35,10 @@ impl Override {
         let shown = masked(option);
         let origin = Origin::CommandLine(Arc::from(format!("--set {shown}")));
         let text = format!("++workload.{}", without_prefix(&shown));
-        Self { text, content: parse(option, &origin), origin }
+        let content = parse(option, &origin).map_err(|text| {
+            if shown == option { text } else { "not well-formed, and perhaps a secret".to_owned() }
+        });
+        Self { text, content, origin }
     }
 
     /// The `value` of the flag `typed` (`--files 600`), which stands for `key`. The value is taken
@@ -363,4 +366,198 @@ fn number(text: &str) -> Option<Value> {
 /// Digits with single underscores between them.
 fn digits(text: &str) -> bool {
     text.split('_').all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn value(text: &str) -> Result<Value, String> {
+        parse(&format!("a.b={text}"), &Origin::Default).map(|(_, node)| node.value)
+    }
+
+    fn json(text: &str) -> String {
+        serde_json::to_string(&value(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn words_and_numbers_follow_the_override_grammar() {
+        for (text, expected) in [
+            ("1", "1"),
+            ("-3", "-3"),
+            ("+3", "3"),
+            ("1_000", "1000"),
+            ("0", "0"),
+            ("007", r#""007""#),
+            ("0x10", r#""0x10""#),
+            ("0b1", r#""0b1""#),
+            ("1__0", r#""1__0""#),
+            ("1.2.3", r#""1.2.3""#),
+            ("10.0.0.1", r#""10.0.0.1""#),
+            ("1.5", "1.5"),
+            ("1e3", "1000.0"),
+            ("1e-3", "0.001"),
+            (".5", "0.5"),
+            ("5.", "5.0"),
+            ("true", "true"),
+            ("TRUE", "true"),
+            ("fAlse", "false"),
+            ("null", "null"),
+            ("NULL", "null"),
+            ("", r#""""#),
+        ] {
+            assert_eq!(json(text), expected, "{text}");
+        }
+        assert_eq!(value("inf"), Ok(Value::Float(f64::INFINITY)));
+        assert_eq!(value("-inf"), Ok(Value::Float(f64::NEG_INFINITY)));
+        assert!(matches!(value("nan"), Ok(Value::Float(value)) if value.is_nan()));
+    }
+
+    #[test]
+    fn everything_else_is_text_without_the_blanks_around_it() {
+        for text in [
+            "yes",
+            "no",
+            "on",
+            "off",
+            "none",
+            "None",
+            "abc",
+            "a/b",
+            "./x",
+            "s3://bucket/p",
+            "http://h:9000",
+            "a:b",
+            "a b",
+            "a%b",
+            "a@b",
+            "a+b",
+            "a|b",
+            "*",
+            "?",
+            "$",
+            "-",
+            "e3",
+            "${x.y}",
+            "a-${x}",
+            "${now:%Y-%m-%d}",
+            "${oc.env:A,b}",
+            "x=y",
+            "it's",
+        ] {
+            assert_eq!(value(text), Ok(Value::from(text)), "{text}");
+        }
+        assert_eq!(value("  a b  "), Ok(Value::from("a b")));
+    }
+
+    #[test]
+    fn quotes_and_backslashes_keep_characters() {
+        for (text, expected) in [
+            ("'a b'", "a b"),
+            ("\"1\"", "1"),
+            ("'true'", "true"),
+            (r"'it\'s'", "it's"),
+            ("' a '", " a "),
+            (r"a\,b", "a,b"),
+            (r"a\ ", "a "),
+            (r"a\=b", "a=b"),
+            (r"\1", r"\1"),
+            (r"\[1\]", "[1]"),
+        ] {
+            assert_eq!(value(text), Ok(Value::from(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_and_mappings_nest() {
+        for (text, expected) in [
+            ("[1,2]", "[1,2]"),
+            ("[a,\"b c\"]", r#"["a","b c"]"#),
+            ("[ ]", "[]"),
+            ("[[1],[]]", "[[1],[]]"),
+            ("{a:1,b:[1,2]}", r#"{"a":1,"b":[1,2]}"#),
+            ("{a: 1}", r#"{"a":1}"#),
+            ("{}", "{}"),
+            ("{type: uniform, min: 0.02}", r#"{"type":"uniform","min":0.02}"#),
+            ("[${oc.env:A,b},c]", r#"["${oc.env:A,b}","c"]"#),
+            ("{url: http://h:9000}", r#"{"url":"http://h:9000"}"#),
+        ] {
+            assert_eq!(json(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_says_why() {
+        for (option, part) in [
+            ("a.b", "no '='"),
+            ("=1", "is no key"),
+            ("a..b=1", "is no key"),
+            ("a b=1", "is no key"),
+            ("~a=1", "is no key"),
+            ("1a=1", "is no key"),
+            ("workload=x", "the command's argument"),
+            ("a=1,2", "a list without brackets"),
+            ("a=[1", "without its ']'"),
+            ("a={b}", "{name: value"),
+            ("a={b:1", "without its '}'"),
+            ("a={b:1,b:2}", "twice"),
+            ("a='b", "without its closing '"),
+            ("a='b'c", "behind the end"),
+            ("a=[1]]", "behind the end"),
+            ("a=${b", "interpolation without"),
+        ] {
+            let message = parse(option, &Origin::Default).unwrap_err();
+            assert!(message.contains(part), "{option}: {message}");
+        }
+        assert!(value(&"[".repeat(1000)).unwrap_err().contains("deeper"));
+        assert!(value(&"x".repeat(MAX_BYTES)).unwrap_err().contains("longer"));
+    }
+
+    #[test]
+    fn prefixes_of_dlios_command_line_are_dropped() {
+        for option in ["a.b=1", "++a.b=1", "workload.a.b=1", "++workload.a.b=1"] {
+            assert_eq!(parse(option, &Origin::Default).unwrap().0, "a.b");
+            assert_eq!(Override::set(option).text(), "++workload.a.b=1");
+        }
+    }
+
+    #[test]
+    fn what_could_be_a_secret_is_not_shown() {
+        for option in [
+            "storage.storage_options.secret_access_key=hunter2",
+            "++workload.storage.storage_options.access_key_id=hunter2",
+            "storage.storage_options={secret_access_key: hunter2}",
+            "storage={storage_options: {access_key_id: hunter2}}",
+            "storage.storage_options.secretkey=hunter2",
+            "storage.storage_options.endpoint_url=http://u:hunter2@h",
+            "storage.storage_options.secret_access_key='hunter2",
+            "secret access key=hunter2",
+        ] {
+            let option = Override::set(option);
+            let shown = format!("{option:?} {} {:?}", option.text(), option.tree().err());
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_parsing_panic(option in ".{0,100}") {
+            let _ = Override::set(&option).tree();
+        }
+
+        #[test]
+        fn no_text_of_the_grammars_characters_makes_parsing_panic(
+            text in "[a-c0-1 :,\\[\\]{}$\\\\'\"=.é_-]{0,100}"
+        ) {
+            let _ = Override::set(&format!("a={text}")).tree();
+        }
+
+        #[test]
+        fn quoted_text_arrives_as_it_was(text in "[^\\\\]{0,50}") {
+            let quoted = format!("'{}'", text.replace('\'', "\\'"));
+            prop_assert_eq!(value(&quoted), Ok(Value::Text(text)));
+        }
+    }
 }

@@ -46,3 +46,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn get(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_found_by_name() {
+        for preset in all() {
+            assert_eq!(get(preset.name), Some(preset));
+            assert!(!preset.description.contains('\n'));
+        }
+        assert_eq!(names().collect::<Vec<_>>(), ["retinanet_b200", "retinanet_mi355"]);
+        assert_eq!(get("retinanet"), None);
+    }
+}

@@ -247,20 +247,19 @@ fn resolve_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Resolv
 
 /// The mapping of the workload's keys: the whole file, or what stands below its `workload:`.
 fn workload_node(mut root: Node) -> Result<Node, ResolveError> {
-    let origin = root.origin.clone();
-    let refused = |text: &str| {
-        Err(ResolveError::Yaml(YamlError { origin: origin.clone(), text: text.to_owned() }))
+    let refused = |node: &Node, text: &str| {
+        Err(ResolveError::Yaml(YamlError { origin: node.origin.clone(), text: text.to_owned() }))
     };
     let Some(mapping) = root.as_mapping() else {
-        return refused("a workload is a mapping of keys such as model, dataset and reader");
+        return refused(&root, "a workload is a mapping of keys such as model and dataset");
     };
     let keys = mapping.entries().len();
     let Some(inner) = root.take("workload") else { return Ok(root) };
     if keys > 1 {
-        return refused("keys stand beside 'workload:': put all of them below it, or drop it");
+        return refused(&root, "keys stand beside 'workload:': put all of them below it");
     }
     if inner.as_mapping().is_none() {
-        return refused("'workload:' is to hold a mapping of keys such as model and dataset");
+        return refused(&inner, "'workload:' holds a mapping of keys such as model and dataset");
     }
     Ok(inner)
 }
@@ -284,8 +283,8 @@ const FRAMEWORKS: Choices<Framework> = Choices {
     not_yet: &[],
 };
 
-const FORMATS: Choices<Option<Format>> = Choices {
-    supported: &[("jpeg", Some(Format::Jpeg)), ("npz", Some(Format::Npz))],
+const FORMATS: Choices<Format> = Choices {
+    supported: &[("jpeg", Format::Jpeg), ("npz", Format::Npz)],
     not_yet: &[
         "tfrecord",
         "hdf5",
@@ -386,7 +385,7 @@ fn dataset(settings: &mut Settings<'_>, data_folder: &str) -> Dataset {
     let samples = settings.whole("dataset.num_samples_per_file", 1..=VERY_MANY, 1);
     let record = settings.number("dataset.record_length_bytes", 1.0..=LONGEST_RECORD, 65_536.0);
     let stdev = settings.number("dataset.record_length_bytes_stdev", 0.0..=LONGEST_RECORD, 0.0);
-    let format = format.and_then(|format| format.value);
+    let format = format.map(|format| format.value);
     if format == Some(Format::Jpeg) && samples.value > 1 {
         settings.object(
             &samples.origin,

@@ -1,4 +1,8 @@
 //! How many steps an epoch has: one function for the printed number, the loop and the metric window.
+//!
+//! Every rank makes the same number of steps, so that no barrier waits for a rank that has ended. The
+//! samples that do not fill a step of all ranks are left out of the epoch. A share is counted in
+//! samples, so neither files nor samples need to divide by the ranks.
 
 use crate::Workload;
 
@@ -52,7 +56,8 @@ pub enum ScheduleError {
 }
 
 impl Schedule {
-    /// The schedule of `workload` on `ranks` ranks.
+    /// The schedule of `workload` on `ranks` ranks, at least 1. Nothing here overflows: resolving a
+    /// workload bounds its samples to 2^63 and its batch to 32 bits.
     pub fn new(workload: &Workload, ranks: u32) -> Result<Self, ScheduleError> {
         let samples = workload.dataset.num_files_train * workload.dataset.num_samples_per_file;
         let batch_size = workload.reader.batch_size;
@@ -84,5 +89,85 @@ impl Schedule {
     /// Samples of the set that no rank takes in an epoch.
     pub fn dropped(&self) -> u64 {
         self.samples - self.samples_per_rank() * u64::from(self.ranks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Override, Request, resolve};
+
+    fn schedule(options: &[(&str, u64)], ranks: u32) -> Result<Schedule, ScheduleError> {
+        let mut overrides = vec![Override::set("dataset.format=npz")];
+        overrides.extend(options.iter().map(|(key, value)| Override::flag("--x", key, *value)));
+        let request =
+            Request { workload: "retinanet_b200".to_owned(), overrides, ..Request::default() };
+        Schedule::new(&resolve(&request).unwrap().workload, ranks)
+    }
+
+    fn files(files: u64, per_file: u64, batch: u64, ranks: u32) -> Result<Schedule, ScheduleError> {
+        let options = [
+            ("dataset.num_files_train", files),
+            ("dataset.num_samples_per_file", per_file),
+            ("reader.batch_size", batch),
+        ];
+        schedule(&options, ranks)
+    }
+
+    #[test]
+    fn every_rank_has_the_same_steps_and_the_rest_is_dropped() {
+        for (set, steps, dropped) in [
+            ((145, 1, 16, 3), 3, 1),
+            ((100, 1, 3, 7), 4, 16),
+            ((8, 4, 4, 1), 8, 0),
+            ((100, 1251, 400, 8), 39, 300),
+            ((16, 1, 4, 1), 4, 0),
+        ] {
+            let schedule = files(set.0, set.1, set.2, set.3).unwrap();
+            assert_eq!((schedule.steps, schedule.dropped()), (steps, dropped), "{set:?}");
+            assert_eq!(schedule.samples_per_rank(), steps * set.2);
+        }
+    }
+
+    #[test]
+    fn a_batch_larger_than_the_set_gives_no_step() {
+        let message = files(3, 1, 4, 1).unwrap_err().to_string();
+        for part in ["0 steps", "3 samples", "4 x 1"] {
+            assert!(message.contains(part), "no {part:?} in {message}");
+        }
+    }
+
+    #[test]
+    fn total_training_steps_limits_each_epoch_and_asks_for_no_more_than_it_has() {
+        let limited = |steps| {
+            schedule(
+                &[
+                    ("dataset.num_files_train", 16),
+                    ("reader.batch_size", 2),
+                    ("train.total_training_steps", steps),
+                ],
+                1,
+            )
+        };
+        assert_eq!(limited(3).unwrap().steps, 3);
+        assert_eq!(limited(8).unwrap().steps, 8);
+        assert_eq!(
+            limited(9),
+            Err(ScheduleError::TooManySteps {
+                wanted: 9,
+                available: 8,
+                samples: 16,
+                batch_size: 2,
+                ranks: 1
+            })
+        );
+        let message = limited(9).unwrap_err().to_string();
+        assert!(message.contains("is 9") && message.contains("has 8 steps"), "{message}");
+    }
+
+    #[test]
+    fn the_largest_values_do_not_overflow() {
+        let largest = u64::from(u32::MAX);
+        assert!(files(1_000_000_000_000, 1, largest, u32::MAX).is_err());
     }
 }

@@ -217,3 +217,113 @@ impl Serialize for Value {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Node, yaml::YamlError> {
+        yaml::read(&Arc::from("t.yaml"), text)
+    }
+
+    fn json(text: &str) -> String {
+        serde_json::to_string(&read(text).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn refused(text: &str, place: &str, part: &str) {
+        let message = read(text).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("t.yaml:{place}: ")), "{message}");
+        assert!(message.contains(part), "no {part:?} in {message}");
+    }
+
+    #[test]
+    fn quotes_keep_words_text_and_block_scalars_are_text() {
+        assert_eq!(
+            json("a: on\nb: 'on'\nc: \"1e3\"\nd: |\n  1\ne: !!str 010\nf: 2024-01-02\ng:\nh: y\n"),
+            r#"{"a":true,"b":"on","c":"1e3","d":"1\n","e":"010","f":"2024-01-02","g":null,"h":"y"}"#
+        );
+    }
+
+    #[test]
+    fn order_nesting_and_names_are_kept() {
+        assert_eq!(
+            json("z: {b: [1, [], {}], a: 2}\non: 1\n1: x\n"),
+            r#"{"z":{"b":[1,[],{}],"a":2},"on":1,"1":"x"}"#
+        );
+    }
+
+    #[test]
+    fn every_node_knows_its_line_and_column() {
+        let tree = read("# comment\na:\n  b: [1,\n      two]\n").unwrap();
+        let list = tree.get("a.b").unwrap();
+        let Value::Sequence(nodes) = &list.value else { panic!("{list:?}") };
+        let places: Vec<_> =
+            [list, &nodes[0], &nodes[1]].map(|node| node.origin.to_string()).to_vec();
+        assert_eq!(places, ["t.yaml:3:6", "t.yaml:3:7", "t.yaml:4:7"]);
+        assert_eq!(tree.as_mapping().unwrap().entries()[0].origin.to_string(), "t.yaml:2:1");
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_with_its_place() {
+        refused("a: 1\nb: 2\na: 3\n", "3:1", "\"a\" stands here twice");
+        refused("a: &x 1\nb: *x\n", "2:4", "aliases");
+        refused("a:\n  <<: {b: 1}\n", "2:3", "merge keys");
+        refused("a: !!binary aGk=\n", "1:13", "tag");
+        refused("[1]: 2\n", "1:1", "a key must be a word");
+        refused("a: 1\n---\nb: 2\n", "3:1", "second document");
+        refused("a: [1\n", "1:4", "unclosed bracket");
+        refused("a: *x\n", "1:4", "not YAML");
+    }
+
+    #[test]
+    fn depth_and_length_are_bounded() {
+        let deep = "[".repeat(100_000);
+        assert!(read(&deep).is_err());
+        let deep: String =
+            (0..1000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
+        assert!(read(&deep).is_err());
+        refused(&"a".repeat(yaml::MAX_BYTES + 1), "1:1", "at most 1048576 are read");
+    }
+
+    #[test]
+    fn a_path_is_read_taken_and_merged() {
+        let mut tree = read("a: {b: 1, c: [1]}\nd: 1\n").unwrap();
+        tree.merge(read("a: {b: {e: 2}, c: []}\nf: ~\n").unwrap());
+        assert_eq!(
+            serde_json::to_string(&tree).unwrap(),
+            r#"{"a":{"b":{"e":2},"c":[]},"d":1,"f":null}"#
+        );
+        assert_eq!(tree.take("a.b.e").unwrap().value, Value::Int(2));
+        assert!(tree.take("a.b.e").is_none());
+        assert!(tree.take("d.x").is_none());
+        assert!(tree.get("f").unwrap().is_null());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_reading_panic(text in ".{0,200}") {
+            let _ = read(&text);
+        }
+
+        #[test]
+        fn no_text_of_yaml_characters_makes_reading_panic(
+            text in "[-a-c0-1 :,\\[\\]{}&*!|>'\"%@#?~.<\n\t]{0,200}"
+        ) {
+            if let Ok(tree) = read(&text) {
+                let _ = serde_json::to_string(&tree).unwrap();
+            }
+        }
+
+        #[test]
+        fn numbers_keep_their_value(number in any::<i64>(), float in -1e300..1e300_f64) {
+            let tree = read(&format!("a: {number}\nb: {float:e}\n")).unwrap();
+            prop_assert_eq!(&tree.get("a").unwrap().value, &Value::Int(number.into()));
+            prop_assert_eq!(&tree.get("b").unwrap().value, &Value::Float(float));
+        }
+    }
+}

@@ -36,14 +36,13 @@ pub(super) fn target(
     let given_kind = settings.optional_choice(TYPE, &KINDS);
     let root = root(settings, given_kind.as_ref());
     let folder = location(settings, FOLDER, data_folder);
-    let endpoint =
-        settings.optional(ENDPOINT, text).and_then(|given| match endpoint(&given.value) {
-            Ok(value) => Some(Setting { value, origin: given.origin }),
-            Err(text) => {
-                settings.object(&given.origin, ENDPOINT, text);
-                None
-            }
+    let endpoint = settings.optional(ENDPOINT, text).map(|given| {
+        let value = endpoint(&given.value).unwrap_or_else(|text| {
+            settings.object(&given.origin, ENDPOINT, text);
+            String::new()
         });
+        Setting { value, origin: given.origin }
+    });
     settings.record_optional(ENDPOINT, endpoint.as_ref());
     let region = settings.optional_text(REGION, short::<64>);
 
@@ -112,7 +111,8 @@ fn location(settings: &mut Settings<'_>, key: &str, given: &Setting<String>) -> 
     let origin = given.origin.clone();
     let value = Location::parse(&given.value).unwrap_or_else(|text| {
         settings.refuse(key, &Node::new(given.value.as_str(), origin.clone()), text);
-        Location::Plain(".".to_owned())
+        // Good for a bucket and for a folder, so that it is refused once.
+        Location::Plain("refused".to_owned())
     });
     Setting { value, origin }
 }
