@@ -1,1 +1,38 @@
 //! Result files and tables.
+//!
+//! Two saved records are the source of everything that is shown: a run's `feedrate.json`
+//! ([`RunReport`]: what was asked, where it ran, what was measured) and a sweep's `sweep.json`
+//! ([`Sweep`]: the figures of its runs side by side). From them come
+//! - the files that tools around DLIO read ([`dlio`]) and its log lines ([`log`]),
+//! - tables, Markdown and text for people ([`sweep`], [`run`]), which [`rebuild()`] can write again
+//!   at any time.
+//!
+//! Figures are computed once, in [`RunFigures`], by the pure functions of `feedrate-metrics`; every
+//! file and table shows those. A figure that cannot be known is null or a dash; only DLIO's own keys
+//! say 0 instead, because their readers expect a number.
+//!
+//! Every file is written under a temporary name and renamed, so a reader never meets half a file.
+
+pub mod dlio;
+mod error;
+mod file;
+pub mod folders;
+pub mod host;
+pub mod log;
+mod origin;
+mod rebuild;
+pub mod run;
+pub mod secrets;
+pub mod sweep;
+mod table;
+mod text;
+
+#[cfg(test)]
+mod fixtures;
+
+pub use error::ReportError;
+pub use host::HostFacts;
+pub use origin::{Origin, Store};
+pub use rebuild::rebuild;
+pub use run::{Breakdown, RunFigures, RunReport};
+pub use sweep::{ProcessFacts, Sweep, SweepRun};

@@ -1,0 +1,123 @@
+//! The two files of each rank (spec/dlio.md 8.4, 8.5).
+
+use feedrate_metrics::record::{BlockRecord, RankEpoch, StepRecord};
+use feedrate_metrics::throughput::block_samples_per_second;
+use feedrate_metrics::units::Seconds;
+use feedrate_metrics::utilization::block_au_percent;
+use serde::Serialize;
+
+use super::{Ordered, potential_caching};
+use crate::RunReport;
+
+/// `<rank>_output.json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Output<'a> {
+    #[serde(rename = "host_memory_GB")]
+    host_memory_gib: f64,
+    host_cpu_count: u32,
+    host_processor_name: &'a str,
+    potential_caching: u8,
+    host_cpuinfo: Ordered<String>,
+    host_meminfo: Ordered<String>,
+    #[serde(flatten)]
+    epochs: Ordered<Epoch>,
+    hostname: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Epoch {
+    load: Ordered<Vec<f64>>,
+    proc: Ordered<Vec<f64>>,
+    throughput: Ordered<f64>,
+    au: Ordered<f64>,
+    compute: Ordered<Vec<f64>>,
+    host_meminfo: Ordered<String>,
+    end: String,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn of(report: &'a RunReport, epochs: &[(u32, &'a RankEpoch)]) -> Self {
+        let host = &report.host;
+        Self {
+            host_memory_gib: host.memory.gib(),
+            host_cpu_count: host.logical_cpus,
+            host_processor_name: &host.cpu_model,
+            potential_caching: potential_caching(report),
+            host_cpuinfo: Ordered::pairs(&host.cpuinfo),
+            host_meminfo: Ordered::pairs(&host.meminfo),
+            epochs: Ordered(
+                epochs
+                    .iter()
+                    .map(|(epoch, rank)| (epoch.to_string(), Epoch::of(report, rank)))
+                    .collect(),
+            ),
+            hostname: epochs.first().map_or(&host.hostname, |(_, rank)| &rank.host),
+        }
+    }
+}
+
+impl Epoch {
+    fn of(report: &RunReport, rank: &RankEpoch) -> Self {
+        let window = report.window();
+        let batch_size = report.workload.reader.batch_size;
+        let steps = |value: fn(&StepRecord) -> Seconds| {
+            per_block(rank, |block| block.steps.iter().map(|step| value(step).0).collect())
+        };
+        Self {
+            load: steps(|step| step.wait),
+            proc: steps(StepRecord::proc),
+            throughput: per_block(rank, |block| {
+                block_samples_per_second(block, &window, batch_size).unwrap_or(0.0)
+            }),
+            au: per_block(rank, |block| block_au_percent(block, &window).unwrap_or(0.0)),
+            compute: steps(|step| step.compute),
+            host_meminfo: Ordered::pairs(&rank.host_meminfo),
+            end: rank.end.dlio(),
+        }
+    }
+}
+
+fn per_block<T>(rank: &RankEpoch, value: impl Fn(&BlockRecord) -> T) -> Ordered<T> {
+    Ordered(rank.blocks.iter().map(|block| (block_key(block), value(block))).collect())
+}
+
+fn block_key(block: &BlockRecord) -> String {
+    format!("block{}", block.number)
+}
+
+/// An epoch of `<rank>_per_epoch_stats.json`; keys in the order of time.
+#[derive(Debug, Serialize)]
+pub(super) struct EpochTimes {
+    start: String,
+    #[serde(flatten)]
+    blocks: Ordered<Span>,
+    end: String,
+    duration: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Span {
+    start: String,
+    end: String,
+    duration: String,
+}
+
+/// `<rank>_per_epoch_stats.json`.
+pub(super) fn per_epoch_stats(epochs: &[(u32, &RankEpoch)]) -> Ordered<EpochTimes> {
+    let times = |rank: &RankEpoch| EpochTimes {
+        start: rank.start.dlio(),
+        blocks: per_block(rank, |block| Span {
+            start: block.start.dlio(),
+            end: block.end.dlio(),
+            duration: duration_text(block.duration),
+        }),
+        end: rank.end.dlio(),
+        duration: duration_text(rank.duration),
+    };
+    Ordered(epochs.iter().map(|(epoch, rank)| (epoch.to_string(), times(rank))).collect())
+}
+
+/// DLIO writes these durations as texts.
+fn duration_text(duration: Seconds) -> String {
+    format!("{:.2}", duration.0)
+}

@@ -1,0 +1,103 @@
+//! The configuration snapshot in the run's folder (spec/dlio.md 8.7): what was composed and which
+//! overrides led to it. Secrets in it are masked.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::SNAPSHOT_FOLDER;
+use crate::secrets::{mask_arguments, mask_value};
+use crate::{ReportError, file};
+
+/// Writes `dlio_config/config.yaml` (`config` under the root key `workload`), `overrides.yaml` (the
+/// `overrides` of the command line in DLIO's form, `++workload.reader.batch_size=4`) and
+/// `hydra.yaml` (name of the workload, overrides, folder) into the run's `folder`.
+pub fn write_snapshot(
+    folder: &Path,
+    config: &impl Serialize,
+    overrides: &[String],
+    workload_name: &str,
+) -> Result<(), ReportError> {
+    let snapshot = folder.join(SNAPSHOT_FOLDER);
+    let path = snapshot.join("config.yaml");
+    let mut config = serde_json::to_value(config).map_err(ReportError::encode(&path))?;
+    mask_value(&mut config);
+    write_yaml(&path, &json!({ "workload": config }))?;
+
+    let overrides = Value::from(mask_arguments(overrides));
+    write_yaml(&snapshot.join("overrides.yaml"), &overrides)?;
+    let folder = folder.to_string_lossy();
+    write_yaml(
+        &snapshot.join("hydra.yaml"),
+        &json!({"hydra": {
+            "run": {"dir": folder},
+            "output_subdir": SNAPSHOT_FOLDER,
+            "overrides": {"hydra": [], "task": overrides},
+            "runtime": {"output_dir": folder, "choices": {"workload": workload_name}},
+        }}),
+    )
+}
+
+fn write_yaml(path: &Path, value: &Value) -> Result<(), ReportError> {
+    // Folded scalars would break long overrides into lines.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let yaml = serde_saphyr::to_string_with_options(value, options)
+        .map_err(|error| ReportError::encode(path)(error.to_string()))?;
+    file::write(path, yaml.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_snapshot_keeps_order_types_and_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = json!({
+            "model": {"name": "t0", "type": "cnn"},
+            "workflow": {"generate_data": false, "train": true},
+            "dataset": {"data_folder": "data/t0", "record_length_bytes": 65536},
+            "reader": {"file_shuffle": "off"},
+            "train": {"computation_time": 0.000_000_1},
+            "storage": {"storage_options": {"secret_access_key": "hunter2"}},
+        });
+        let overrides = ["++workload.dataset.num_files_train=16".to_owned()];
+        write_snapshot(folder.path(), &config, &overrides, "t0.yaml").unwrap();
+        let read = |name: &str| {
+            fs::read_to_string(folder.path().join(SNAPSHOT_FOLDER).join(name)).unwrap()
+        };
+        insta::assert_snapshot!(read("config.yaml"), @r#"
+        workload:
+          model:
+            name: t0
+            type: cnn
+          workflow:
+            generate_data: false
+            train: true
+          dataset:
+            data_folder: data/t0
+            record_length_bytes: 65536
+          reader:
+            file_shuffle: "off"
+          train:
+            computation_time: 1.0e-7
+          storage:
+            storage_options:
+              secret_access_key: "***"
+        "#);
+        assert_eq!(read("overrides.yaml"), "- ++workload.dataset.num_files_train=16\n");
+        let hydra = read("hydra.yaml");
+        assert!(hydra.starts_with("hydra:\n"), "{hydra}");
+    }
+
+    #[test]
+    fn no_overrides_are_an_empty_list() {
+        let folder = tempfile::tempdir().unwrap();
+        write_snapshot(folder.path(), &json!({}), &[], "t0").unwrap();
+        let path = folder.path().join(SNAPSHOT_FOLDER).join("overrides.yaml");
+        assert_eq!(fs::read_to_string(path).unwrap(), "[]\n");
+    }
+}

@@ -1,0 +1,257 @@
+//! Hand-made runs whose figures are arithmetic.
+
+use std::collections::BTreeMap;
+
+use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
+use feedrate_metrics::record::{BlockRecord, EpochRecord, RankEpoch, RunRecord, Stamp, StepRecord};
+use feedrate_metrics::requests::{LatencySummary, RequestSummary};
+use feedrate_metrics::units::{ByteCount, Seconds};
+use feedrate_workload::{
+    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Reader, Shuffle, Storage,
+    Target, Time, Train, Workflow, Workload,
+};
+
+use crate::{HostFacts, Origin, ProcessFacts, RunReport, Store, Sweep, SweepRun};
+
+pub(crate) fn stamp() -> Stamp {
+    serde_json::from_str("\"2026-05-12T17:39:56.123456Z\"").unwrap()
+}
+
+fn workload(model: &str, dataset: Dataset, batch_size: u64, compute: f64, au: f64) -> Workload {
+    let prefix = dataset.data_folder.clone();
+    Workload {
+        framework: Framework::Pytorch,
+        model: Model { name: model.to_owned(), kind: Some("cnn".to_owned()) },
+        workflow: Workflow { generate_data: false, train: true },
+        dataset,
+        reader: Reader {
+            data_loader: DataLoader::Pytorch,
+            batch_size,
+            read_threads: 8,
+            prefetch_size: 2,
+            file_shuffle: Shuffle::Seed,
+            sample_shuffle: Shuffle::Seed,
+        },
+        train: Train {
+            epochs: 1,
+            computation_time: Time::Constant { mean: compute },
+            total_training_steps: None,
+            seed: 123,
+            seed_change_epoch: true,
+        },
+        metric: Metric { au, exclude_start_steps: 1, exclude_end_steps: 0 },
+        output: Output { folder: None, log_file: "dlio.log".to_owned() },
+        storage: Storage {
+            target: Target::S3 {
+                bucket: "bench".to_owned(),
+                prefix,
+                endpoint_url: Some("http://127.0.0.1:9000".to_owned()),
+                region: None,
+            },
+            prefetch_window: 256,
+        },
+    }
+}
+
+fn dataset(format: Format, files: u64, record_length_bytes: f64) -> Dataset {
+    Dataset {
+        data_folder: "data/t0".to_owned(),
+        format,
+        num_files_train: files,
+        num_samples_per_file: 1,
+        record_length_bytes,
+        record_length_bytes_stdev: 0.0,
+        file_prefix: "img".to_owned(),
+        seed: 1,
+    }
+}
+
+fn host() -> HostFacts {
+    let meminfo = vec![("MemTotal".to_owned(), "25165824 kB".to_owned())];
+    HostFacts {
+        hostname: "vm".to_owned(),
+        logical_cpus: 2,
+        cpu_model: "Intel(R) Xeon(R) Processor".to_owned(),
+        sha_extensions: true,
+        memory: ByteCount(24 << 30),
+        cpuinfo: vec![("vendor_id".to_owned(), "GenuineIntel".to_owned())],
+        meminfo,
+    }
+}
+
+fn store() -> Store {
+    Store {
+        endpoint: Some("http://127.0.0.1:9000".to_owned()),
+        location: "bench/data/t0".to_owned(),
+        co_located: true,
+        embedded: true,
+    }
+}
+
+fn origin() -> Origin {
+    let command = ["feedrate", "sweep", "retinanet_b200", "--np", "1,2,4"];
+    Origin::new("0.1.0", command, "retinanet_b200")
+}
+
+/// An epoch of `ranks` equal ranks with one block that takes `duration`.
+fn epoch(
+    number: u32,
+    ranks: u32,
+    steps: &[StepRecord],
+    duration: f64,
+    samples: u64,
+    bytes: u64,
+) -> EpochRecord {
+    let rank = |rank| RankEpoch {
+        rank,
+        host: "vm".to_owned(),
+        start: stamp(),
+        end: stamp(),
+        duration: Seconds(duration),
+        blocks: vec![BlockRecord {
+            number: 1,
+            start: stamp(),
+            end: stamp(),
+            duration: Seconds(duration),
+            steps: steps.to_vec(),
+        }],
+        samples,
+        bytes: ByteCount(bytes),
+        host_meminfo: host().meminfo,
+    };
+    EpochRecord { epoch: number, ranks: (0..ranks).map(rank).collect() }
+}
+
+fn step(wait: f64, compute: f64, barrier: f64) -> StepRecord {
+    StepRecord {
+        wait: Seconds(wait),
+        compute: Seconds(compute),
+        drawn: Seconds(compute),
+        barrier: Seconds(barrier),
+    }
+}
+
+fn latency(count: u64, p50: f64) -> LatencySummary {
+    LatencySummary {
+        count,
+        mean: Some(p50),
+        p50: Some(p50),
+        p90: Some(2.0 * p50),
+        p99: Some(4.0 * p50),
+        max: Some(8.0 * p50),
+    }
+}
+
+fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> RunReport {
+    let ranks = || epochs.iter().flat_map(|epoch| &epoch.ranks);
+    let bytes = ByteCount(ranks().map(|rank| rank.bytes.0).sum());
+    let gets = ranks().map(|rank| rank.samples).sum();
+    let record = RunRecord {
+        start: stamp(),
+        end: stamp(),
+        steps_per_epoch: steps,
+        time_to_first_step: Some(Seconds(0.25)),
+        requests: RequestSummary {
+            gets,
+            bytes,
+            retries: BTreeMap::new(),
+            first_byte_ms: latency(gets, 0.75),
+            last_byte_ms: latency(gets, 1.0),
+        },
+        process: ProcessUsage {
+            cpu: Seconds(2.0),
+            peak_rss: ByteCount(300 << 20),
+            age: Seconds(10.0),
+        },
+        waiting_cpu: WaitingCpu { waited: Seconds(1.0), cpu: Seconds(0.5), cpus: 2.0 },
+        window_share_of_epoch: 0.1,
+        byte_budget: ByteCount(256 << 20),
+        epochs,
+    };
+    RunReport::new(origin(), workload, host(), store(), np, record)
+}
+
+/// One rank, batch 1, 64 KiB records: `steps` steps of `wait` and `compute` seconds.
+pub(crate) fn delays(wait: f64, compute: f64, steps: u64) -> RunReport {
+    let workload = workload("t0", dataset(Format::Npz, steps, 65_536.0), 1, compute, 0.9);
+    let duration = (wait + compute) * steps as f64;
+    let all = vec![step(wait, compute, 0.0); steps as usize];
+    let epochs = vec![epoch(1, 1, &all, duration, steps, steps * 65_536)];
+    report(workload, 1, steps, epochs)
+}
+
+/// 100 ms before each first byte, 100 ms of computing, nothing overlaps: AU 50 %, 5 samples/s.
+pub(crate) fn known_delays() -> RunReport {
+    delays(0.1, 0.1, 11)
+}
+
+/// An epoch that has only the step which the metric window leaves out.
+pub(crate) fn one_step() -> RunReport {
+    delays(0.1, 0.1, 1)
+}
+
+/// A `RetinaNet` run: waits and barriers grow with NP, the last epoch waits a little longer.
+pub(crate) fn run(np: u32, epochs: u32, steps: u64) -> RunReport {
+    const RECORD: u64 = 322_957;
+    let files = 24 * steps * u64::from(np);
+    let mut dataset = dataset(Format::Jpeg, files, RECORD as f64);
+    dataset.data_folder = "data/retinanet".to_owned();
+    let mut workload = workload("retinanet", dataset, 24, 0.04755, 0.85);
+    workload.train.epochs = epochs;
+    let records = (1..=epochs)
+        .map(|number| {
+            let wait = 0.0005 * f64::from(np) + if number == epochs { 0.0001 } else { 0.0 };
+            let step = step(wait, 0.04755, 0.0001 * f64::from(np));
+            let all = vec![step; steps as usize];
+            let duration = (step.proc() + step.barrier).0 * steps as f64;
+            epoch(number, np, &all, duration, 24 * steps, 24 * steps * RECORD)
+        })
+        .collect();
+    report(workload, np, steps, records)
+}
+
+/// The public v1.0 result of cases.md: `unet3d` on two H100, 2,000 steps, five epochs with their
+/// published block times and AU.
+pub(crate) fn golden() -> RunReport {
+    const RECORD: u64 = 146_600_628;
+    const STEPS: u32 = 2_000;
+    let published = [
+        (706.31, 92.2816),
+        (702.13, 92.5284),
+        (705.42, 92.1299),
+        (702.67, 92.4151),
+        (703.32, 92.4020),
+    ];
+    let dataset = dataset(Format::Npz, 28_000, RECORD as f64);
+    let mut workload = workload("unet3d", dataset, 7, 0.323, 0.9);
+    workload.train.epochs = 5;
+    let samples = 7 * u64::from(STEPS);
+    let records = (1..)
+        .zip(published)
+        .map(|(number, (duration, au))| {
+            // AU = (STEPS - 1) c / (duration - c), solved for the compute time c of a step.
+            let compute = au * duration / (100.0 * f64::from(STEPS - 1) + au);
+            let all = vec![step(0.0, compute, 0.0); STEPS as usize];
+            epoch(number, 2, &all, duration, samples, samples * RECORD)
+        })
+        .collect();
+    report(workload, 2, u64::from(STEPS), records)
+}
+
+/// A finished sweep over NP 1, 2 and 4.
+pub(crate) fn sweep() -> Sweep {
+    let first = run(1, 3, 10);
+    let mut sweep =
+        Sweep::new(stamp(), first.origin.clone(), first.workload.clone(), &first.host, store());
+    for np in [1, 2, 4] {
+        let mut report = run(np, 3, 10);
+        if np == 4 {
+            let retries = &mut report.record.requests.retries;
+            retries.extend([("503".to_owned(), 2), ("reset".to_owned(), 1)]);
+        }
+        let facts = ProcessFacts { wall: Some(Seconds(12.5)), server_cpu: Some(Seconds(0.5)) };
+        let folder = format!("NP{np}/training/retinanet/run/20260512_173956");
+        sweep.add(SweepRun::finished(&report, folder, facts));
+    }
+    sweep
+}

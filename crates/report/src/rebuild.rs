@@ -1,0 +1,118 @@
+//! Making tables and pages again from saved records.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{ReportError, RunReport, Sweep, run, sweep};
+
+/// Writes the tables and the page of the result in `folder` again, and returns text to print.
+///
+/// `folder` is a sweep's (it holds `sweep.json`), a run's (`feedrate.json`), or any folder above
+/// exactly one of them; the runs of a sweep belong to it and are not counted.
+///
+/// # Errors
+/// [`ReportError::NothingFound`] and [`ReportError::Several`] when `folder` does not tell what is
+/// meant; otherwise what went wrong with which file.
+pub fn rebuild(folder: &Path) -> Result<String, ReportError> {
+    let mut found = Vec::new();
+    find(folder, &mut found)?;
+    match found.as_slice() {
+        [] => Err(ReportError::NothingFound { path: folder.to_owned() }),
+        [result] if is_sweep(result) => {
+            let sweep = Sweep::load(result)?;
+            let page = sweep.save_tables(result)?;
+            Ok(with_page(&sweep.console_table(), &page))
+        }
+        [result] => {
+            let report = RunReport::load(result)?;
+            let page = report.save_page(result)?;
+            Ok(with_page(&report.to_string(), &page))
+        }
+        _ => Err(ReportError::Several { path: folder.to_owned(), found }),
+    }
+}
+
+fn with_page(text: &str, page: &Path) -> String {
+    format!("{text}\nReport: {}\n", page.display())
+}
+
+fn is_sweep(folder: &Path) -> bool {
+    folder.join(sweep::FILE_NAME).is_file()
+}
+
+/// Collects the result folders at and below `folder` in the order of their names. Links are not
+/// followed.
+fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), ReportError> {
+    if is_sweep(folder) || folder.join(run::FILE_NAME).is_file() {
+        found.push(folder.to_owned());
+        return Ok(());
+    }
+    let mut below = Vec::new();
+    for entry in fs::read_dir(folder).map_err(ReportError::read(folder))? {
+        let entry = entry.map_err(ReportError::read(folder))?;
+        if entry.file_type().map_err(ReportError::read(folder))?.is_dir() {
+            below.push(entry.path());
+        }
+    }
+    below.sort();
+    below.iter().try_for_each(|folder| find(folder, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn a_sweep_is_found_from_above_and_written_as_it_was() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("retinanet_np_sweep/20260512_173956");
+        let sweep = fixtures::sweep();
+        sweep.save(&folder).unwrap();
+        fixtures::run(1, 1, 2).save(&folder.join("NP1/training/retinanet/run/x")).unwrap();
+        let page = folder.join(sweep::PAGE_NAME);
+        let before = fs::read_to_string(&page).unwrap();
+        fs::remove_file(&page).unwrap();
+        fs::remove_file(folder.join(sweep::TABLE_NAME)).unwrap();
+
+        let text = rebuild(root.path()).unwrap();
+        assert!(text.starts_with(&sweep.console_table()), "{text}");
+        assert!(text.contains(page.to_str().unwrap()), "{text}");
+        assert_eq!(fs::read_to_string(&page).unwrap(), before);
+        assert_eq!(fs::read_to_string(folder.join(sweep::TABLE_NAME)).unwrap(), sweep.to_tsv());
+    }
+
+    #[test]
+    fn a_run_of_a_sweep_can_be_shown_alone() {
+        let root = tempfile::tempdir().unwrap();
+        fixtures::sweep().save(root.path()).unwrap();
+        let folder = root.path().join("NP1/training/retinanet/run/x");
+        let report = fixtures::run(1, 1, 2);
+        report.save(&folder).unwrap();
+        let text = rebuild(&root.path().join("NP1")).unwrap();
+        assert!(text.starts_with(&report.to_string()), "{text}");
+        assert!(folder.join(sweep::PAGE_NAME).is_file());
+    }
+
+    #[test]
+    fn an_empty_folder_says_what_was_looked_for() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        let error = rebuild(root.path()).unwrap_err().to_string();
+        for word in ["sweep.json", "feedrate.json", root.path().to_str().unwrap()] {
+            assert!(error.contains(word), "{error}");
+        }
+        let missing = rebuild(&root.path().join("nosuch")).unwrap_err();
+        assert!(matches!(missing, ReportError::Read { .. }), "{missing}");
+    }
+
+    #[test]
+    fn two_results_are_listed_instead_of_one_being_guessed() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            fixtures::run(1, 1, 2).save(&root.path().join(name)).unwrap();
+        }
+        let error = rebuild(root.path()).unwrap_err().to_string();
+        assert!(error.contains("2 results") && error.contains("/b"), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The saved record of one run: `feedrate.json` in its folder. It holds everything that was asked
+//! and measured, so every file and table of the run can be made again from it alone.
+
+mod breakdown;
+mod figures;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use feedrate_metrics::record::RunRecord;
+use feedrate_metrics::utilization::MetricWindow;
+use feedrate_workload::Workload;
+use serde::{Deserialize, Serialize};
+
+use crate::{HostFacts, Origin, ReportError, Store, Sweep, file, text};
+
+pub use breakdown::Breakdown;
+pub(crate) use figures::per_gib;
+pub use figures::{Percentiles, RunFigures};
+
+/// The file's name.
+pub const FILE_NAME: &str = "feedrate.json";
+/// The form of the file that this program writes and reads.
+const FORMAT_VERSION: u32 = 1;
+
+/// One run: what was asked, where it ran, what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    format_version: u32,
+    /// Program and command.
+    pub origin: Origin,
+    /// What was asked.
+    pub workload: Workload,
+    /// Where it ran.
+    pub host: HostFacts,
+    /// What it read from.
+    pub store: Store,
+    /// Simulated accelerators.
+    pub np: u32,
+    /// What was measured up to now.
+    pub record: RunRecord,
+}
+
+impl RunReport {
+    /// A report on `record`, which may still grow by an epoch at a time.
+    pub fn new(
+        origin: Origin,
+        workload: Workload,
+        host: HostFacts,
+        store: Store,
+        np: u32,
+        record: RunRecord,
+    ) -> Self {
+        Self { format_version: FORMAT_VERSION, origin, workload, host, store, np, record }
+    }
+
+    /// Writes `feedrate.json` into `folder`.
+    pub fn save(&self, folder: &Path) -> Result<(), ReportError> {
+        file::write_compact_json(&folder.join(FILE_NAME), self)
+    }
+
+    /// Reads `feedrate.json` from `folder`.
+    pub fn load(folder: &Path) -> Result<Self, ReportError> {
+        file::read_record(&folder.join(FILE_NAME), FORMAT_VERSION)
+    }
+
+    /// Writes `report.md` into `folder` and returns its path.
+    pub fn save_page(&self, folder: &Path) -> Result<PathBuf, ReportError> {
+        let path = folder.join(crate::sweep::PAGE_NAME);
+        file::write(&path, self.to_markdown(folder).as_bytes())?;
+        Ok(path)
+    }
+
+    /// The steps that DLIO's figures count.
+    pub fn window(&self) -> MetricWindow {
+        MetricWindow {
+            exclude_start: self.workload.metric.exclude_start_steps,
+            exclude_end: self.workload.metric.exclude_end_steps,
+            expected_steps: self.record.steps_per_epoch,
+        }
+    }
+
+    /// Everything that is computed from the record.
+    pub fn figures(&self) -> RunFigures {
+        RunFigures::of(self)
+    }
+
+    /// The page of a sweep, on this run alone. `folder` is where the run's files lie.
+    pub fn to_markdown(&self, folder: &Path) -> String {
+        Sweep::of_run(self).to_markdown(folder)
+    }
+}
+
+/// The run in a few lines for a terminal.
+impl fmt::Display for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures = self.figures();
+        let Workload { model, reader, storage, metric, train, .. } = &self.workload;
+        writeln!(
+            f,
+            "{} at NP {}: {} of {} epochs, {} each; {}, window {}, batch {}",
+            model.name,
+            self.np,
+            figures.epochs_finished,
+            train.epochs,
+            text::counted(figures.steps_per_epoch, "step"),
+            text::counted(u64::from(reader.read_threads), "read thread"),
+            storage.prefetch_window,
+            reader.batch_size,
+        )?;
+        writeln!(
+            f,
+            "  AU             {} %, target {} %: {}",
+            text::plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
+            text::percent(metric.au),
+            text::pass(figures.au_met),
+        )?;
+        if let Some(reason) = &figures.not_measurable_reason {
+            writeln!(f, "                 not measurable: {reason}")?;
+        }
+        writeln!(f, "  wall AU        {} %", text::fixed(figures.wall_au_percent_mean, 2))?;
+        writeln!(
+            f,
+            "  samples/s      {}; by the wall clock {}",
+            text::rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
+            text::rate(figures.wall_samples_per_second_mean, None),
+        )?;
+        writeln!(
+            f,
+            "  I/O MiB/s      {}; bytes that arrived, by the wall clock {}",
+            text::rate(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+            text::rate(figures.wall_mib_per_second_mean, None),
+        )?;
+        let (first, last) = (&figures.get_first_byte_ms, &figures.get_latency_ms);
+        writeln!(
+            f,
+            "  GET            p50 {}, p99 {}, longest {} ms; first byte p50 {} ms",
+            text::fixed(last.p50, 2),
+            text::fixed(last.p99, 2),
+            text::fixed(last.max, 2),
+            text::fixed(first.p50, 2),
+        )?;
+        writeln!(f, "  retries        {}", figures.retries_in_words())?;
+        writeln!(f, "  waited for     {}", figures.verdict_in_words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn a_saved_run_is_read_back_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = fixtures::known_delays();
+        report.save(folder.path()).unwrap();
+        assert_eq!(RunReport::load(folder.path()).unwrap(), report);
+    }
+
+    #[test]
+    fn the_text_of_a_run() {
+        insta::assert_snapshot!(fixtures::known_delays());
+    }
+
+    #[test]
+    fn the_text_of_a_run_that_cannot_be_measured() {
+        insta::assert_snapshot!(fixtures::one_step());
+    }
+}

@@ -1,0 +1,276 @@
+//! All figures of a run, computed once from its record by the pure functions of the metrics.
+
+use feedrate_metrics::record::{EpochRecord, RetryCounts};
+use feedrate_metrics::requests::LatencySummary;
+use feedrate_metrics::stats::{all_known, mean, stdev};
+use feedrate_metrics::throughput::{
+    epoch_samples_per_second, epoch_wall_mib_per_second, epoch_wall_samples_per_second,
+    nominal_mib_per_second,
+};
+use feedrate_metrics::units::{ByteCount, Seconds};
+use feedrate_metrics::utilization::{epoch_au_percent, epoch_wall_au_percent};
+use feedrate_metrics::verdict::{Verdict, verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{Breakdown, RunReport};
+use crate::text::UNKNOWN;
+
+/// What is computed from a run's record. Field names are the keys of `sweep.json`'s runs and of the
+/// `feedrate` object in `summary.json`; `None` is null and means not known. Means and (population)
+/// standard deviations are over epochs, and known only when every epoch's value is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunFigures {
+    /// DLIO's AU (spec/dlio.md 7), mean over epochs.
+    pub au_percent_mean: Option<f64>,
+    /// Its standard deviation.
+    pub au_percent_stdev: Option<f64>,
+    /// DLIO's AU of each epoch, mean over ranks.
+    pub au_percent_per_epoch: Vec<Option<f64>>,
+    /// Whether the mean AU reaches `metric.au`.
+    pub au_met: Option<bool>,
+    /// AU by the wall clock, no step left out: mean over epochs.
+    pub wall_au_percent_mean: Option<f64>,
+    /// AU by the wall clock of each epoch.
+    pub wall_au_percent_per_epoch: Vec<Option<f64>>,
+    /// DLIO's throughput, mean over epochs.
+    pub samples_per_second_mean: Option<f64>,
+    /// Its standard deviation.
+    pub samples_per_second_stdev: Option<f64>,
+    /// DLIO's throughput of each epoch, sum over ranks.
+    pub samples_per_second_per_epoch: Vec<Option<f64>>,
+    /// DLIO's throughput × nominal record length.
+    pub io_mib_per_second_mean: Option<f64>,
+    /// Its standard deviation.
+    pub io_mib_per_second_stdev: Option<f64>,
+    /// Samples over the epochs' wall time, mean over epochs.
+    pub wall_samples_per_second_mean: Option<f64>,
+    /// Bytes that arrived over the epochs' wall time, mean over epochs.
+    pub wall_mib_per_second_mean: Option<f64>,
+    /// User and system time of the run's process.
+    pub client_cpu_seconds: Option<Seconds>,
+    /// The same for each GiB read.
+    pub client_cpu_seconds_per_gib: Option<f64>,
+    /// The most memory the run's process had resident at once.
+    pub client_peak_rss_bytes: Option<ByteCount>,
+    /// From sending a GET to its last byte.
+    pub get_latency_ms: Percentiles,
+    /// From sending a GET to its first byte.
+    pub get_first_byte_ms: Percentiles,
+    /// Bytes that GETs brought in all epochs.
+    pub bytes_read: Option<ByteCount>,
+    /// GETs that succeeded in all epochs.
+    pub gets: Option<u64>,
+    /// Attempts that failed and were repeated.
+    pub retries: Option<u64>,
+    /// What the ranks waited for.
+    pub verdict: Option<Verdict>,
+    /// Where the time went.
+    pub breakdown: Option<Breakdown>,
+    /// Repeated attempts by kind.
+    pub retries_by_kind: RetryCounts,
+    /// From the start of the process to the end of the first step.
+    pub time_to_first_step_seconds: Option<Seconds>,
+    /// Steps of each rank in an epoch.
+    pub steps_per_epoch: u64,
+    /// Epochs that were finished.
+    pub epochs_finished: u32,
+    /// Files that the readers' windows may hold, as a share of an epoch's.
+    pub window_share_of_epoch: Option<f64>,
+    /// The bound on memory for batches that was in force.
+    pub byte_budget_bytes: Option<ByteCount>,
+    /// There are epochs, but DLIO's figures do not exist for them.
+    pub not_measurable: bool,
+    /// Why.
+    pub not_measurable_reason: Option<String>,
+}
+
+/// Percentiles of a latency in ms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Longest.
+    pub max: Option<f64>,
+}
+
+impl From<&LatencySummary> for Percentiles {
+    fn from(summary: &LatencySummary) -> Self {
+        let LatencySummary { p50, p90, p99, max, .. } = *summary;
+        Self { p50, p90, p99, max }
+    }
+}
+
+impl RunFigures {
+    /// Computes all figures of `report`.
+    pub(super) fn of(report: &RunReport) -> Self {
+        let record = &report.record;
+        let window = report.window();
+        let batch_size = report.workload.reader.batch_size;
+        let per_epoch = |figure: &dyn Fn(&EpochRecord) -> Option<f64>| -> Vec<Option<f64>> {
+            record.epochs.iter().map(figure).collect()
+        };
+        let mean_of = |values: &[Option<f64>]| mean(&all_known(values)?);
+        let stdev_of = |values: &[Option<f64>]| stdev(&all_known(values)?);
+        let io = |samples_per_second: f64| {
+            let record_length = report.workload.dataset.record_length_bytes;
+            nominal_mib_per_second(samples_per_second, record_length)
+        };
+
+        let au = per_epoch(&|epoch| epoch_au_percent(epoch, &window));
+        let wall_au = per_epoch(&epoch_wall_au_percent);
+        let samples = per_epoch(&|epoch| epoch_samples_per_second(epoch, &window, batch_size));
+        let au_mean = mean_of(&au);
+        let not_measurable = !record.epochs.is_empty() && au_mean.is_none();
+        let bytes_read = record.requests.bytes;
+        let cpu = record.process.cpu;
+        Self {
+            au_percent_mean: au_mean,
+            au_percent_stdev: stdev_of(&au),
+            au_met: au_mean.map(|mean| mean >= 100.0 * report.workload.metric.au),
+            au_percent_per_epoch: au,
+            wall_au_percent_mean: mean_of(&wall_au),
+            wall_au_percent_per_epoch: wall_au,
+            samples_per_second_mean: mean_of(&samples),
+            samples_per_second_stdev: stdev_of(&samples),
+            io_mib_per_second_mean: mean_of(&samples).map(io),
+            io_mib_per_second_stdev: stdev_of(&samples).map(io),
+            samples_per_second_per_epoch: samples,
+            wall_samples_per_second_mean: mean_of(&per_epoch(&epoch_wall_samples_per_second)),
+            wall_mib_per_second_mean: mean_of(&per_epoch(&epoch_wall_mib_per_second)),
+            client_cpu_seconds: Some(cpu),
+            client_cpu_seconds_per_gib: per_gib(Some(cpu), Some(bytes_read)),
+            client_peak_rss_bytes: Some(record.process.peak_rss),
+            get_latency_ms: Percentiles::from(&record.requests.last_byte_ms),
+            get_first_byte_ms: Percentiles::from(&record.requests.first_byte_ms),
+            bytes_read: Some(bytes_read),
+            gets: Some(record.requests.gets),
+            retries: Some(record.requests.retries_total()),
+            verdict: verdict(record),
+            breakdown: Breakdown::of(record),
+            retries_by_kind: record.requests.retries.clone(),
+            time_to_first_step_seconds: record.time_to_first_step,
+            steps_per_epoch: record.steps_per_epoch,
+            epochs_finished: record.epochs.len() as u32,
+            window_share_of_epoch: Some(record.window_share_of_epoch),
+            byte_budget_bytes: Some(record.byte_budget),
+            not_measurable,
+            not_measurable_reason: not_measurable.then(|| not_measurable_reason(report)),
+        }
+    }
+
+    /// What the ranks waited for, with the criterion; a dash when nothing is known.
+    pub(crate) fn verdict_in_words(&self) -> String {
+        match (self.verdict, &self.breakdown) {
+            (Some(verdict), Some(breakdown)) => breakdown.explain(verdict),
+            _ => UNKNOWN.to_owned(),
+        }
+    }
+
+    /// `3: 2 × 503, 1 × reset`
+    pub(crate) fn retries_in_words(&self) -> String {
+        match self.retries {
+            None => UNKNOWN.to_owned(),
+            Some(0) => "none".to_owned(),
+            Some(total) => {
+                let kinds: Vec<String> = self
+                    .retries_by_kind
+                    .iter()
+                    .map(|(kind, count)| format!("{count} × {kind}"))
+                    .collect();
+                format!("{total}: {}", kinds.join(", "))
+            }
+        }
+    }
+}
+
+/// CPU time for each GiB; `None` without either, or when nothing was read.
+pub(crate) fn per_gib(cpu: Option<Seconds>, bytes: Option<ByteCount>) -> Option<f64> {
+    let gib = bytes?.gib();
+    (gib > 0.0).then_some(cpu?.0 / gib)
+}
+
+fn not_measurable_reason(report: &RunReport) -> String {
+    let window = report.window();
+    let outside = window.exclude_start + window.exclude_end;
+    if window.expected_steps > outside {
+        return "an epoch has no step, or no time, inside the metric window".to_owned();
+    }
+    format!(
+        "the metric window is 0 steps: an epoch has {}, output.metric leaves out the first {} and \
+         the last {}",
+        window.expected_steps, window.exclude_start, window.exclude_end
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn close(value: Option<f64>, expected: f64) {
+        let value = value.expect("the figure is known");
+        assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+    }
+
+    /// 11 steps of 100 ms waiting and 100 ms computing, batch 1, 64 KiB records.
+    #[test]
+    fn known_delays_give_half_the_accelerator() {
+        let figures = fixtures::known_delays().figures();
+        close(figures.au_percent_mean, 50.0);
+        close(figures.au_percent_stdev, 0.0);
+        close(figures.samples_per_second_mean, 5.0);
+        close(figures.io_mib_per_second_mean, 0.3125);
+        close(figures.wall_au_percent_mean, 50.0);
+        assert_eq!(figures.au_met, Some(false));
+        assert_eq!(figures.verdict, Some(Verdict::StorageBound));
+        assert!(!figures.not_measurable);
+    }
+
+    #[test]
+    fn an_empty_window_is_unknown_and_says_why() {
+        let figures = fixtures::one_step().figures();
+        assert_eq!(figures.au_percent_per_epoch, [None]);
+        assert_eq!(figures.samples_per_second_mean, None);
+        assert_eq!(figures.io_mib_per_second_mean, None);
+        assert_eq!(figures.au_met, None);
+        assert!(figures.not_measurable);
+        assert!(figures.not_measurable_reason.unwrap().contains("window is 0 steps"));
+        close(figures.wall_au_percent_mean, 50.0);
+    }
+
+    #[test]
+    fn before_the_first_epoch_nothing_is_called_not_measurable() {
+        let mut report = fixtures::known_delays();
+        report.record.epochs.clear();
+        let figures = report.figures();
+        assert_eq!(figures.au_percent_mean, None);
+        assert!(!figures.not_measurable);
+    }
+
+    /// A public v1.0 result (cases.md, golden check). Its samples/s are those of all steps over the
+    /// block's time, which is our wall clock; the published times are rounded to 10 ms.
+    #[test]
+    fn the_golden_result_has_its_published_figures() {
+        let figures = fixtures::golden().figures();
+        let within = |value: Option<f64>, expected: f64, error: f64| {
+            let value = value.expect("the figure is known");
+            assert!((value - expected).abs() < error, "{value} is not {expected}");
+        };
+        within(figures.au_percent_mean, 92.3514, 1e-4);
+        within(figures.au_percent_stdev, 0.1356, 1e-4);
+        assert_eq!(figures.au_met, Some(true));
+        within(figures.wall_samples_per_second_mean, 39.771, 0.005);
+        within(figures.wall_mib_per_second_mean, 5_560.36, 1.0);
+        within(Some(nominal_mib_per_second(39.77104, 146_600_628.0)), 5_560.36, 0.005);
+    }
+
+    #[test]
+    fn cpu_per_gib_needs_bytes() {
+        close(per_gib(Some(Seconds(3.0)), Some(ByteCount(2 << 30))), 1.5);
+        assert_eq!(per_gib(Some(Seconds(3.0)), Some(ByteCount(0))), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! Keeping secrets out of everything that is saved or shown: command lines, overrides and
+//! configuration snapshots are masked here before they reach a file.
+
+use serde_json::Value;
+
+/// What stands where a secret was.
+pub const MASK: &str = "***";
+
+/// A command line with its secrets masked: values of options and overrides that are named like a
+/// secret (`--set storage.storage_options.secret_access_key=…`, `--secret-access-key …`), and user
+/// information in URLs.
+pub fn mask_arguments<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Vec<String> {
+    let mut value_is_secret = false;
+    let mut masked = Vec::new();
+    for argument in arguments {
+        let argument = argument.as_ref();
+        masked.push(if value_is_secret { MASK.to_owned() } else { mask_argument(argument) });
+        value_is_secret =
+            argument.starts_with('-') && !argument.contains('=') && is_secret(argument);
+    }
+    masked
+}
+
+fn mask_argument(argument: &str) -> String {
+    let argument = mask_url(argument);
+    match argument.split_once('=') {
+        Some((name, _)) if is_secret(name) => format!("{name}={MASK}"),
+        // An inline mapping, whose keys may be named like a secret.
+        Some((name, value)) if value.starts_with('{') && is_secret(value) => {
+            format!("{name}={MASK}")
+        }
+        // `--set=a.b=c` holds a name and a value once more.
+        Some((name, value)) => format!("{name}={}", mask_argument(value)),
+        None => argument,
+    }
+}
+
+/// Masks every value under a key that is named like a secret, at any depth.
+pub fn mask_value(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                if is_secret(key) && !value.is_null() {
+                    *value = Value::String(MASK.to_owned());
+                } else {
+                    mask_value(value);
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(mask_value),
+        Value::String(text) => *text = mask_url(text),
+        _ => {}
+    }
+}
+
+/// A URL without the user name and password that it may carry (`http://user:word@host`).
+pub fn mask_url(text: &str) -> String {
+    let Some((head, rest)) = text.split_once("://") else { return text.to_owned() };
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    match authority.rfind('@') {
+        Some(at) => format!("{head}://{MASK}{}", &rest[at..]),
+        None => text.to_owned(),
+    }
+}
+
+/// Key ids count too: together with a log they tell whose account it was.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    ["secret", "password", "access_key", "session_token"].iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_in_every_spelling_of_an_argument() {
+        let masked = mask_arguments([
+            "feedrate",
+            "run",
+            "--set",
+            "storage.storage_options.secret_access_key=hunter2",
+            "++workload.storage.storage_options={access_key_id: hunter2}",
+            "--secret-access-key",
+            "hunter2",
+            "--endpoint-url=http://me:hunter2@host:9000/x",
+            "http://me:hunter2@host/?a=b",
+            "--set=storage.storage_options.secret_access_key=hunter2",
+            "--set",
+            "reader.batch_size=4",
+        ]);
+        assert!(!masked.join(" ").contains("hunter2"), "{masked:?}");
+        assert_eq!(masked[7], "--endpoint-url=http://***@host:9000/x");
+        assert_eq!(masked[11], "reader.batch_size=4");
+    }
+
+    #[test]
+    fn a_snapshot_keeps_everything_but_its_secrets() {
+        let mut value = serde_json::json!({
+            "storage": {"storage_options": {"secret_access_key": "a", "region": "b"}},
+            "list": [{"Password": "c"}],
+        });
+        mask_value(&mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "storage": {"storage_options": {"secret_access_key": "***", "region": "b"}},
+                "list": [{"Password": "***"}],
+            })
+        );
+    }
+}

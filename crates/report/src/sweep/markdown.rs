@@ -1,0 +1,582 @@
+//! `report.md`: what was measured, where, and what it means, in plain words. Every sentence is made
+//! from the figures; where they say nothing, the sentence is missing.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use feedrate_metrics::units::ByteCount;
+use feedrate_workload::{DataLoader, Shuffle, Workload};
+
+use super::{Sweep, SweepRun};
+use crate::run::{Percentiles, per_gib};
+use crate::table::Table;
+use crate::text::{UNKNOWN, counted, fixed, grouped, pass, percent, plus_minus, rate, short, time};
+
+/// Windows that hold more than this share of an epoch read it nearly all at once.
+const WINDOW_WARNING_ABOVE: f64 = 0.25;
+
+impl Sweep {
+    /// The page for people. `folder` is where the sweep's files lie.
+    pub fn to_markdown(&self, folder: &Path) -> String {
+        let mut page = self.head();
+        page += &self.environment_section();
+        page += &self.utilization_section();
+        page += &self.results_section();
+        page += &self.warnings_section();
+        if self.runs.len() == 1 {
+            page += "## Analysis\n\n";
+        } else {
+            page += "## Scaling analysis\n\n";
+            page += &self.efficiency_section();
+            page += &self.throughput_section();
+        }
+        page += &self.time_section();
+        page += &self.latency_section();
+        page += &self.cost_section();
+        page += &self.loading_section();
+        page += &self.raw_section(folder);
+        page
+    }
+
+    /// What a reader should know before trusting the figures; empty when there is nothing.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for run in &self.runs {
+            let (np, figures) = (run.np, &run.figures);
+            if let Some(why) = &run.failed {
+                warnings.push(format!(
+                    "NP {np} ended early, after {} of {} epochs: {why}",
+                    figures.epochs_finished, self.epochs
+                ));
+            } else if figures.epochs_finished < self.epochs {
+                warnings.push(format!(
+                    "NP {np} has {} of {} epochs.",
+                    figures.epochs_finished, self.epochs
+                ));
+            }
+            if let Some(reason) = &figures.not_measurable_reason {
+                warnings.push(format!("AU at NP {np} is not measurable: {reason}."));
+            }
+            if let Some(share) = figures.window_share_of_epoch.filter(|s| *s > WINDOW_WARNING_ABOVE)
+            {
+                warnings.push(format!(
+                    "At NP {np} the readers' windows may hold {:.0} % of an epoch's files: much of \
+                     an epoch can be read ahead, so the figures say little about a longer one. Use \
+                     more files or a smaller storage.storage_options.prefetch_window.",
+                    100.0 * share
+                ));
+            }
+        }
+        let (data, memory) = (self.data_set_size(), self.environment.memory_bytes);
+        if self.environment.store.endpoint.is_none() && data < memory {
+            warnings.push(format!(
+                "The data set ({data}) fits into this host's memory ({memory}): reads may come from \
+                 the page cache instead of the file system."
+            ));
+        }
+        warnings
+    }
+
+    /// Nominal bytes of the data set.
+    fn data_set_size(&self) -> ByteCount {
+        let samples = self.files * self.workload.dataset.num_samples_per_file;
+        ByteCount((samples as f64 * self.record_length_bytes) as u64)
+    }
+
+    fn head(&self) -> String {
+        let (title, date) = match self.runs.as_slice() {
+            [run] => (format!("{} at NP {}", self.model, run.np), "Date"),
+            _ => (format!("{} NP scaling results", self.model), "Sweep date"),
+        };
+        // Two blanks end a line in Markdown.
+        format!(
+            "# {title}\n\n{date}: {}  \nfeedrate {}  \nCommand: `{}`\n\n",
+            self.start.minute(),
+            self.origin.tool_version,
+            self.origin.command().replace('`', "'"),
+        )
+    }
+
+    fn environment_section(&self) -> String {
+        let (host, workload) = (&self.environment, &self.workload);
+        let (dataset, reader) = (&workload.dataset, &workload.reader);
+        let sha = if host.sha_extensions { "with SHA extensions" } else { "no SHA extensions" };
+        let placed = if host.store.co_located { ", on this host" } else { "" };
+        let store = match &host.store.endpoint {
+            Some(endpoint) if host.store.embedded => {
+                format!("feedrate's own S3 test server in memory ({endpoint}{placed})")
+            }
+            Some(endpoint) => format!("{endpoint}{placed}"),
+            None => "a file system of this host".to_owned(),
+        };
+        let place = if host.store.endpoint.is_some() { "Bucket / path" } else { "Folder" };
+        let spread = match dataset.record_length_bytes_stdev {
+            stdev if stdev > 0.0 => format!(", σ {} bytes", bytes(stdev)),
+            _ => String::new(),
+        };
+        let rows = [
+            (
+                "Host",
+                format!(
+                    "{}: {} CPUs ({}, {sha}), {} memory",
+                    host.hostname, host.logical_cpus, host.cpu_model, host.memory_bytes
+                ),
+            ),
+            ("Storage", store),
+            (place, host.store.location.clone()),
+            (
+                "Data set",
+                format!(
+                    "{} {} files × {} (≈ {})",
+                    grouped(self.files),
+                    dataset.format.suffix().to_uppercase(),
+                    counted(dataset.num_samples_per_file, "sample"),
+                    self.data_set_size()
+                ),
+            ),
+            (
+                "Record length",
+                format!(
+                    "{} bytes ({}){spread}",
+                    bytes(self.record_length_bytes),
+                    ByteCount(self.record_length_bytes as u64)
+                ),
+            ),
+            ("Batch size", reader.batch_size.to_string()),
+            ("Read threads", format!("{} for each accelerator", reader.read_threads)),
+            ("Computation time", time(&workload.train.computation_time)),
+            ("Data loader", loader_in_words(workload)),
+            (
+                "Prefetch window",
+                format!("{} files for each reader", workload.storage.prefetch_window),
+            ),
+            ("Epochs", self.epochs.to_string()),
+            ("AU target", format!("≥ {} %", percent(workload.metric.au))),
+            ("Workload", self.origin.workload_name.clone()),
+        ];
+        let mut table = Table::new(["Parameter", "Value"]);
+        for (name, value) in rows {
+            table.row([name.to_owned(), value]);
+        }
+        let mut text = format!("## Test environment\n\n{}", table.markdown());
+        if host.store.co_located {
+            text += "> **Storage and benchmark on one host.** The storage server and the simulated \
+                     accelerators share this host's CPUs, memory and loopback network. With storage \
+                     of its own, what the server takes from them here would be free, and a real \
+                     network would lie between.\n\n";
+        }
+        text
+    }
+
+    fn utilization_section(&self) -> String {
+        let metric = &self.workload.metric;
+        format!(
+            "## Accelerator utilization (AU)\n\n\
+             AU is the share of time in which the simulated accelerator computes instead of waiting \
+             for its next batch or for the other accelerators. The target is AU ≥ {} %.\n\n\
+             - **AU** is what DLIO reports: measured compute time over the time of the metric \
+             window, which {}.\n\
+             - **Wall AU** leaves nothing out: the compute time that was asked for in all steps over \
+             the epoch's time by the clock, from an empty pipeline to the last barrier.\n\n\
+             Means and standard deviations (σ, population) are over epochs. NP is the number of \
+             simulated accelerators.\n\n",
+            percent(metric.au),
+            left_out(metric.exclude_start_steps, metric.exclude_end_steps),
+        )
+    }
+
+    fn results_section(&self) -> String {
+        let title = if self.runs.len() == 1 { "Results" } else { "NP scaling results" };
+        let mut text = format!("## {title}\n\n");
+        let mut table = Table::new([
+            "NP".to_owned(),
+            "AU% (mean ± σ)".to_owned(),
+            "Samples/s (mean ± σ)".to_owned(),
+            "I/O MiB/s (mean ± σ)".to_owned(),
+            "Wall (s)".to_owned(),
+            format!("AU ≥ {}%?", percent(self.workload.metric.au)),
+        ]);
+        for run in &self.runs {
+            let figures = &run.figures;
+            table.row([
+                run.np.to_string(),
+                plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
+                rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
+                rate(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+                fixed(run.wall_seconds.map(|wall| wall.0), 1),
+                pass(figures.au_met).to_owned(),
+            ]);
+        }
+        text += &table.markdown();
+        text += "I/O is samples/s × the nominal record length; Wall is the whole run from the start \
+                 of its process to its exit. The same by the wall clock of the epochs, with the \
+                 bytes that arrived:\n\n";
+        let mut table = Table::new([
+            "NP",
+            "Wall AU%",
+            "Samples/s",
+            "MiB/s that arrived",
+            "First step done after (s)",
+        ]);
+        for run in &self.runs {
+            let figures = &run.figures;
+            table.row([
+                run.np.to_string(),
+                fixed(figures.wall_au_percent_mean, 2),
+                rate(figures.wall_samples_per_second_mean, None),
+                rate(figures.wall_mib_per_second_mean, None),
+                fixed(figures.time_to_first_step_seconds.map(|first| first.0), 2),
+            ]);
+        }
+        text += &table.markdown();
+        text += &self.per_epoch();
+        text
+    }
+
+    fn per_epoch(&self) -> String {
+        let header = self.runs.iter().map(|run| format!("NP={}", run.np));
+        let mut table = Table::new(std::iter::once("Epoch".to_owned()).chain(header));
+        for epoch in 0..self.epochs as usize {
+            let cells = self.runs.iter().map(|run| {
+                fixed(run.figures.au_percent_per_epoch.get(epoch).copied().flatten(), 2)
+            });
+            table.row(std::iter::once((epoch + 1).to_string()).chain(cells));
+        }
+        let mut text = format!("### AU% of each epoch\n\n{}", table.markdown());
+        let spreads =
+            self.runs.iter().filter_map(|run| Some((run.figures.au_percent_stdev?, run.np)));
+        if let Some((stdev, np)) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))
+            && self.epochs > 1
+        {
+            let _ = writeln!(text, "The largest σ over epochs is {stdev:.2} points, at NP {np}.\n");
+        }
+        text
+    }
+
+    fn warnings_section(&self) -> String {
+        let warnings = self.warnings();
+        if warnings.is_empty() {
+            return String::new();
+        }
+        let mut text = "## Warnings\n\n".to_owned();
+        for warning in warnings {
+            let _ = writeln!(text, "- {}", warning.replace('\n', "\n  "));
+        }
+        text + "\n"
+    }
+
+    fn efficiency_section(&self) -> String {
+        let mut text = "### Throughput scaling efficiency\n\n".to_owned();
+        let known: Vec<(&SweepRun, f64)> = self
+            .runs
+            .iter()
+            .filter_map(|run| Some((run, run.figures.samples_per_second_mean?)))
+            .collect();
+        let Some(((base, base_rate), others)) = known.split_first() else {
+            return text + "No run has a throughput.\n\n";
+        };
+        let mut table = Table::new(["Transition", "Samples/s", "Ideal", "Efficiency"]);
+        for (run, rate) in others {
+            table.row([
+                format!("NP={} → NP={}", base.np, run.np),
+                format!("{base_rate:.1} → {rate:.1}"),
+                format!("{:.1}", base_rate * f64::from(run.np) / f64::from(base.np)),
+                format!("{}%", fixed(run.scaling_efficiency_percent, 1)),
+            ]);
+        }
+        text += &table.markdown();
+        if let Some((run, _)) = others.last()
+            && let Some(efficiency) = run.scaling_efficiency_percent
+        {
+            let _ = writeln!(
+                text,
+                "{} accelerators get {efficiency:.1} % of {} × what {} got.\n",
+                run.np,
+                short(f64::from(run.np) / f64::from(base.np)),
+                base.np,
+            );
+        }
+        text
+    }
+
+    fn throughput_section(&self) -> String {
+        let mut table = Table::new(["NP", "I/O MiB/s", "Per-accelerator MiB/s"]);
+        let each = |run: &SweepRun| Some(run.figures.io_mib_per_second_mean? / f64::from(run.np));
+        for run in &self.runs {
+            table.row([
+                run.np.to_string(),
+                rate(run.figures.io_mib_per_second_mean, None),
+                rate(each(run), None),
+            ]);
+        }
+        let mut text = format!("### I/O throughput per accelerator\n\n{}", table.markdown());
+        let rates: Vec<f64> = self.runs.iter().filter_map(each).collect();
+        let highest = rates.iter().copied().fold(0.0, f64::max);
+        let lowest = rates.iter().copied().fold(highest, f64::min);
+        if rates.len() > 1 && highest > 0.0 {
+            let _ = writeln!(
+                text,
+                "Between the NPs, what one accelerator gets differs by {:.1} %.\n",
+                100.0 * (highest - lowest) / highest
+            );
+        }
+        text
+    }
+
+    fn time_section(&self) -> String {
+        let mut table = Table::new([
+            "NP",
+            "Compute %",
+            "Waiting for data %",
+            "Barrier %",
+            "Sleeping too long %",
+            "Other %",
+            "Wait per step (ms)",
+        ]);
+        let mut verdicts = String::new();
+        for run in &self.runs {
+            let share = |share: fn(&crate::Breakdown) -> f64| {
+                fixed(run.figures.breakdown.as_ref().map(share), 2)
+            };
+            table.row([
+                run.np.to_string(),
+                share(|breakdown| breakdown.compute_percent),
+                share(|breakdown| breakdown.wait_percent),
+                share(|breakdown| breakdown.barrier_percent),
+                share(|breakdown| breakdown.overshoot_percent),
+                share(|breakdown| breakdown.other_percent),
+                share(|breakdown| breakdown.wait_ms_per_step),
+            ]);
+            let words = run.figures.verdict_in_words();
+            let _ = writeln!(verdicts, "- NP {} waited for {words}.", run.np);
+        }
+        format!(
+            "### What the accelerators waited for\n\n\
+             Shares of the time of all accelerators in all epochs:\n\n{}{verdicts}\n",
+            table.markdown()
+        )
+    }
+
+    fn latency_section(&self) -> String {
+        let mut table = Table::new([
+            "NP",
+            "GETs",
+            "First byte p50 / p90 / p99 / max (ms)",
+            "Last byte p50 / p90 / p99 / max (ms)",
+            "Retries",
+        ]);
+        for run in &self.runs {
+            let figures = &run.figures;
+            table.row([
+                run.np.to_string(),
+                figures.gets.map_or(UNKNOWN.to_owned(), grouped),
+                in_a_row(&figures.get_first_byte_ms),
+                in_a_row(&figures.get_latency_ms),
+                figures.retries_in_words(),
+            ]);
+        }
+        format!(
+            "### GET latency and retries\n\n{}Times run from sending a request; retries are attempts \
+             that failed and were repeated, by kind.\n\n",
+            table.markdown()
+        )
+    }
+
+    fn cost_section(&self) -> String {
+        let mut table = Table::new([
+            "NP",
+            "Read",
+            "Client CPU-s",
+            "Client CPU-s/GiB",
+            "Server CPU-s",
+            "Server CPU-s/GiB",
+            "Client peak memory",
+        ]);
+        for run in &self.runs {
+            let figures = &run.figures;
+            let bytes = |count: Option<ByteCount>| {
+                count.map_or(UNKNOWN.to_owned(), |count| count.to_string())
+            };
+            let seconds =
+                |cpu: Option<feedrate_metrics::units::Seconds>| fixed(cpu.map(|cpu| cpu.0), 2);
+            table.row([
+                run.np.to_string(),
+                bytes(figures.bytes_read),
+                seconds(figures.client_cpu_seconds),
+                fixed(figures.client_cpu_seconds_per_gib, 3),
+                seconds(run.server_cpu_seconds),
+                fixed(per_gib(run.server_cpu_seconds, figures.bytes_read), 3),
+                bytes(figures.client_peak_rss_bytes),
+            ]);
+        }
+        let server = if self.environment.store.embedded {
+            "The server is feedrate's own, a process beside the client."
+        } else {
+            "The server's CPU time is known only for feedrate's own server."
+        };
+        format!("### CPU and memory\n\n{}{server}\n\n", table.markdown())
+    }
+
+    fn loading_section(&self) -> String {
+        let Workload { reader, storage, .. } = &self.workload;
+        let budgets = self.runs.iter().filter_map(|run| run.figures.byte_budget_bytes);
+        let budget = budgets.max().map_or(String::new(), |budget| {
+            format!(" Batches in memory are bounded to {budget} for the whole process.")
+        });
+        let how = if reader.read_threads == 0 {
+            "Each accelerator's own thread reads its batch, one file at a time; nothing is read while \
+             it computes."
+                .to_owned()
+        } else {
+            format!(
+                "Each accelerator has {}; each of them has a share of the epoch's files to itself \
+                 and keeps up to {} of them in flight or ready while the accelerator computes. GETs \
+                 are sent in the order in which batches need them.",
+                counted(u64::from(reader.read_threads), "reader"),
+                storage.prefetch_window,
+            )
+        };
+        format!(
+            "## How the data is loaded\n\n{how} Batches are made for each accelerator and delivered \
+             in order; every byte of a batch is in memory when it is taken. The epoch's clock starts \
+             behind a barrier with an empty pipeline, and after each step the accelerators meet at a \
+             barrier.{budget}\n\n"
+        )
+    }
+
+    fn raw_section(&self, folder: &Path) -> String {
+        let mut files: Vec<String> = Vec::new();
+        for run in &self.runs {
+            if run.folder.is_empty() {
+                files.extend(["summary.json", crate::run::FILE_NAME].map(ToOwned::to_owned));
+            } else {
+                files.push(format!("{}/summary.json", run.folder));
+            }
+        }
+        if self.runs.iter().all(|run| !run.folder.is_empty()) {
+            files.extend([super::FILE_NAME, super::TABLE_NAME].map(ToOwned::to_owned));
+        }
+        let last = files.len().saturating_sub(1);
+        let mut tree = format!("{}/\n", folder.display());
+        for (number, file) in files.iter().enumerate() {
+            let _ = writeln!(tree, "{} {file}", if number == last { "└──" } else { "├──" });
+        }
+        format!("## Raw results\n\n```text\n{tree}```\n")
+    }
+}
+
+fn loader_in_words(workload: &Workload) -> String {
+    let reader = &workload.reader;
+    let name = match reader.data_loader {
+        DataLoader::Pytorch => "pytorch",
+        DataLoader::Tensorflow => "tensorflow",
+    };
+    let order = |shuffle: Shuffle| match shuffle {
+        Shuffle::Off => "in order",
+        Shuffle::Seed => "shuffled by seed",
+        Shuffle::Random => "shuffled at random",
+    };
+    format!(
+        "feedrate's own, in the place of {name}'s; files {}, samples {}",
+        order(reader.file_shuffle),
+        order(reader.sample_shuffle)
+    )
+}
+
+/// Which of an epoch's steps DLIO's figures leave out.
+fn left_out(start: u64, end: u64) -> String {
+    match (start, end) {
+        (0, 0) => "holds all steps of an epoch".to_owned(),
+        (start, 0) => format!("leaves out the first {} of an epoch", counted(start, "step")),
+        (0, end) => format!("leaves out the last {} of an epoch", counted(end, "step")),
+        (start, end) => format!(
+            "leaves out the first {} and the last {} of an epoch",
+            counted(start, "step"),
+            counted(end, "step")
+        ),
+    }
+}
+
+/// A number of bytes that is nearly always whole.
+fn bytes(length: f64) -> String {
+    if length.fract() == 0.0 { grouped(length as u64) } else { short(length) }
+}
+
+fn in_a_row(percentiles: &Percentiles) -> String {
+    let Percentiles { p50, p90, p99, max } = *percentiles;
+    [p50, p90, p99, max].map(|value| fixed(value, 2)).join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+    use crate::{ProcessFacts, Store};
+
+    fn page(sweep: &Sweep) -> String {
+        let folder = Path::new("results/retinanet_np_sweep/20260512_173956");
+        // The zone of the machine that runs the test decides the hour.
+        sweep.to_markdown(folder).replace(&fixtures::stamp().minute(), "2026-05-12 17:39")
+    }
+
+    #[test]
+    fn the_page_of_a_sweep() {
+        insta::assert_snapshot!(page(&fixtures::sweep()));
+    }
+
+    #[test]
+    fn the_page_of_a_run_alone() {
+        let report = fixtures::known_delays();
+        let page = report.to_markdown(Path::new("results/training/t0/run/20260512_173956"));
+        insta::assert_snapshot!(page.replace(&fixtures::stamp().minute(), "2026-05-12 17:39"));
+    }
+
+    #[test]
+    fn a_failed_run_keeps_its_row_and_says_why() {
+        let mut sweep = fixtures::sweep();
+        let why = "GET data/img_3.jpeg failed after 4 attempts: 503 SlowDown";
+        sweep.add(SweepRun::failed(8, None, "NP8", ProcessFacts::default(), why));
+        let page = page(&sweep);
+        assert!(page.contains("| 8 | – | – | – | – | – |"), "{page}");
+        assert!(page.contains(&format!("NP 8 ended early, after 0 of 3 epochs: {why}")), "{page}");
+    }
+
+    #[test]
+    fn windows_that_hold_much_of_an_epoch_are_warned_about() {
+        let mut sweep = fixtures::sweep();
+        assert_eq!(sweep.warnings(), [""; 0]);
+        sweep.runs[0].figures.window_share_of_epoch = Some(0.4);
+        assert!(sweep.warnings()[0].contains("40 % of an epoch"));
+    }
+
+    #[test]
+    fn a_data_set_in_the_page_cache_is_warned_about_on_local_files_only() {
+        let mut sweep = fixtures::sweep();
+        sweep.environment.store = Store::folder("/data");
+        assert!(sweep.warnings()[0].contains("page cache"));
+        sweep.environment.memory_bytes = ByteCount(1);
+        assert_eq!(sweep.warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_a_dash_and_a_warning() {
+        let page = fixtures::one_step().to_markdown(Path::new("x"));
+        assert!(page.contains("AU at NP 1 is not measurable: the metric window is 0 steps"));
+        assert!(page.contains("| 1 | – | – | – | 10.0 | – |"), "{page}");
+    }
+
+    #[test]
+    fn storage_elsewhere_has_no_note_about_one_host() {
+        let mut sweep = fixtures::sweep();
+        assert!(page(&sweep).contains("on one host"));
+        sweep.environment.store.co_located = false;
+        assert!(!page(&sweep).contains("on one host"));
+    }
+
+    #[test]
+    fn no_readers_are_described_as_no_overlap() {
+        let mut sweep = fixtures::sweep();
+        sweep.workload.reader.read_threads = 0;
+        assert!(page(&sweep).contains("nothing is read while it computes"));
+    }
+}

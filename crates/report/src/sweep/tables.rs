@@ -1,0 +1,140 @@
+//! A sweep as a table: tab-separated for programs, aligned for a terminal.
+
+use serde_json::Value;
+
+use super::Sweep;
+use crate::table::Table;
+use crate::text::{UNKNOWN, fixed, pass, percent, plus_minus, rate};
+
+/// The columns of `sweep.tsv`: keys of a run in `sweep.json`, `/` going one level deeper and
+/// becoming `_` in the header.
+const COLUMNS: [&str; 29] = [
+    "np",
+    "au_percent_mean",
+    "au_percent_stdev",
+    "au_percent_per_epoch",
+    "wall_au_percent_mean",
+    "samples_per_second_mean",
+    "samples_per_second_stdev",
+    "io_mib_per_second_mean",
+    "wall_seconds",
+    "au_met",
+    "scaling_efficiency_percent",
+    "client_cpu_seconds",
+    "client_cpu_seconds_per_gib",
+    "client_peak_rss_bytes",
+    "server_cpu_seconds",
+    "get_latency_ms/p50",
+    "get_latency_ms/p90",
+    "get_latency_ms/p99",
+    "get_latency_ms/max",
+    "get_first_byte_ms/p50",
+    "get_first_byte_ms/p90",
+    "get_first_byte_ms/p99",
+    "get_first_byte_ms/max",
+    "bytes_read",
+    "gets",
+    "retries",
+    "verdict",
+    "failed",
+    "folder",
+];
+
+impl Sweep {
+    /// One header line and a line for each run, tabs between; the numbers of `sweep.json`, an empty
+    /// cell where that says null, commas between the values of a list.
+    pub fn to_tsv(&self) -> String {
+        let mut text = COLUMNS.map(|column| column.replace('/', "_")).join("\t") + "\n";
+        for run in &self.runs {
+            let run = serde_json::to_value(run).unwrap_or_default();
+            let cell =
+                |column: &str| run.pointer(&format!("/{column}")).map_or_else(String::new, cell);
+            text.push_str(&COLUMNS.map(cell).join("\t"));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The results for a terminal, a line for each run.
+    pub fn console_table(&self) -> String {
+        let target = percent(self.workload.metric.au);
+        let mut table = Table::new([
+            "NP".to_owned(),
+            "AU %".to_owned(),
+            "wall AU %".to_owned(),
+            "samples/s".to_owned(),
+            "MiB/s".to_owned(),
+            "wall s".to_owned(),
+            "efficiency %".to_owned(),
+            format!("AU ≥ {target} %"),
+            "verdict".to_owned(),
+        ]);
+        for run in &self.runs {
+            let figures = &run.figures;
+            let verdict = match (&run.failed, figures.verdict) {
+                (Some(_), _) => "failed",
+                (None, Some(verdict)) => verdict.name(),
+                (None, None) => UNKNOWN,
+            };
+            table.row([
+                run.np.to_string(),
+                plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
+                fixed(figures.wall_au_percent_mean, 2),
+                rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
+                rate(figures.io_mib_per_second_mean, None),
+                fixed(run.wall_seconds.map(|wall| wall.0), 1),
+                fixed(run.scaling_efficiency_percent, 1),
+                pass(figures.au_met).to_owned(),
+                verdict.to_owned(),
+            ]);
+        }
+        table.aligned()
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.replace(['\t', '\n', '\r'], " "),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+    use crate::{ProcessFacts, SweepRun};
+
+    #[test]
+    fn the_table_for_programs() {
+        insta::assert_snapshot!(fixtures::sweep().to_tsv());
+    }
+
+    #[test]
+    fn the_table_for_a_terminal() {
+        insta::assert_snapshot!(fixtures::sweep().console_table());
+    }
+
+    #[test]
+    fn every_row_has_every_column_whatever_a_run_left() {
+        let mut sweep = fixtures::sweep();
+        let why = "first line\n\tsecond line";
+        sweep.add(SweepRun::failed(8, None, "NP8", ProcessFacts::default(), why));
+        let text = sweep.to_tsv();
+        assert_eq!(text.lines().count(), 5);
+        for line in text.lines() {
+            assert_eq!(line.split('\t').count(), COLUMNS.len(), "{line}");
+        }
+        assert!(sweep.console_table().ends_with("failed\n"));
+    }
+
+    #[test]
+    fn every_column_is_a_key_of_the_record() {
+        let run = serde_json::to_value(&fixtures::sweep().runs[0]).unwrap();
+        for column in COLUMNS {
+            assert!(run.pointer(&format!("/{column}")).is_some(), "{column}");
+        }
+    }
+}
