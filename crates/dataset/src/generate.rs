@@ -465,9 +465,10 @@ mod tests {
     async fn after_a_refusal_nothing_more_is_started() {
         let takes = Duration::from_millis(5);
         let store = Arc::new(Puts { refused_from: Some(4), takes, ..Puts::default() });
-        let error =
-            generated(store.clone(), &dataset(Format::Npz, 100, 4096.0), options(2, 4)).await;
-        let text = error.expect_err("a put was refused").to_string();
+        let set = dataset(Format::Npz, 100, 4096.0);
+        let error = generated(store.clone(), &set, options(2, 4)).await.expect_err("a refusal");
+        assert!(matches!(error, GenerateError::Put { done: 0..=4, .. }), "{error}");
+        let text = error.to_string();
         for part in ["of 100 files", "PUT data/t0/train/img_0", "403 AccessDenied", "s3://mlp"] {
             assert!(text.contains(part), "{text}");
         }
