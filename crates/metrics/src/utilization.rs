@@ -226,7 +226,9 @@ pub(crate) mod tests {
     #[test]
     fn wall_au_counts_drawn_time_so_a_late_sleep_is_a_loss() {
         let mut steps = vec![step(0.0, 0.1, 0.0); 10];
-        steps.iter_mut().for_each(|step| step.drawn = Seconds(0.08));
+        for step in &mut steps {
+            step.drawn = Seconds(0.08);
+        }
         let epoch = EpochRecord { epoch: 1, ranks: vec![rank(0, vec![steps])] };
         close(epoch_wall_au_percent(&epoch), 80.0);
         close(epoch_au_percent(&epoch, &window(10)), 100.0);
