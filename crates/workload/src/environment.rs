@@ -60,28 +60,27 @@ impl Environment<'_> {
     pub(crate) fn check(self, own: &[String], warnings: &mut Vec<Remark>) {
         let read = || VARIABLES.iter().flat_map(|(_, names)| names.iter().copied());
         let known = || read().chain(own.iter().map(String::as_str));
-        let layers: [(_, fn(String) -> Origin); 2] =
-            [(self.environment, Origin::Environment), (self.dotenv, Origin::Dotenv)];
-        for (variables, origin) in layers {
-            for name in variables.keys() {
-                let ours = name.starts_with("DLIO_") || name.starts_with("FEEDRATE_");
-                if !ours || known().any(|known| known == name) {
-                    continue;
-                }
-                let text = if NOT_READ.contains(&name.as_str()) {
-                    "known to DLIO, not supported yet; no effect".to_owned()
-                } else {
-                    let prefix = name.split('_').next().unwrap_or_default();
-                    let alike = known().filter(|known| known.starts_with(prefix));
-                    match schema::nearest(name, alike) {
-                        Some(known) => {
-                            format!("unknown variable, ignored; did you mean {known}?")
-                        }
-                        None => "unknown variable, ignored".to_owned(),
-                    }
-                };
-                warnings.push(Remark::about_key(&origin(name.clone()), name.as_str(), text));
+        let origins = |variables: &Variables, origin: fn(String) -> Origin| {
+            variables.keys().map(|name| (name.clone(), origin(name.clone()))).collect::<Vec<_>>()
+        };
+        let mut layers = origins(self.environment, Origin::Environment);
+        layers.extend(origins(self.dotenv, Origin::Dotenv));
+        for (name, origin) in layers {
+            let ours = name.starts_with("DLIO_") || name.starts_with("FEEDRATE_");
+            if !ours || known().any(|known| known == name) {
+                continue;
             }
+            let text = if NOT_READ.contains(&name.as_str()) {
+                "known to DLIO, not supported yet; no effect".to_owned()
+            } else {
+                let prefix = name.split('_').next().unwrap_or_default();
+                let alike = known().filter(|known| known.starts_with(prefix));
+                match schema::nearest(&name, alike) {
+                    Some(known) => format!("unknown variable, ignored; did you mean {known}?"),
+                    None => "unknown variable, ignored".to_owned(),
+                }
+            };
+            warnings.push(Remark::about_key(&origin, name, text));
         }
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn endpoint(text: &str) -> Result<String, &'static str> {
     };
     let well_formed = matches!(scheme.as_str(), "http" | "https")
         && !host.is_empty()
-        && !(host.contains(':') && !host.starts_with('['))
+        && (host.starts_with('[') || !host.contains(':'))
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
         && !rest.contains(|c: char| c.is_whitespace() || c.is_control() || "?#\\".contains(c));
     if well_formed { Ok(format!("{scheme}://{rest}")) } else { Err(accepted) }

@@ -38,7 +38,7 @@ impl Override {
         let content = parse(option, &origin).map_err(|text| {
             if shown == option { text } else { "not well-formed, and perhaps a secret".to_owned() }
         });
-        Self { text, content, origin }
+        Self { text, origin, content }
     }
 
     /// The `value` of the flag `typed` (`--files 600`), which stands for `key`. The value is taken

@@ -411,3 +411,33 @@ impl std::fmt::Display for Same {
 pub(crate) fn read_keys() -> impl Iterator<Item = &'static str> {
     KEYS.iter().filter(|(_, support)| matches!(support, Read)).map(|(key, _)| *key)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_stands_in_the_table_once_and_is_no_section() {
+        for (at, (key, _)) in KEYS.iter().enumerate() {
+            assert_eq!(position(key), Some(at), "{key}");
+            assert!(!is_section(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn every_old_spelling_means_a_known_key_or_section() {
+        for (old, new) in ALIASES {
+            assert!(position(new).is_some() || is_section(new), "{new}");
+            assert!(position(old).is_none(), "{old}");
+            assert_eq!(canonical(old), *new);
+        }
+        assert_eq!(canonical("data_reader.batch_size"), "reader.batch_size");
+        assert_eq!(canonical("data_readers.batch_size"), "data_readers.batch_size");
+    }
+
+    #[test]
+    fn the_storage_options_that_are_read_may_be_shown_unless_they_are_secrets() {
+        let hidden: Vec<_> = read_keys().filter(|key| is_sensitive(key)).collect();
+        assert_eq!(hidden, SECRETS);
+    }
+}

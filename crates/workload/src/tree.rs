@@ -1,8 +1,8 @@
 //! A configuration before anything is known about its keys: mappings, sequences and scalars, each
 //! node with the place it came from.
 //!
-//! [`yaml`] makes a tree of a file, [`crate::overrides`] makes one of a command line option, and
-//! [`Node::merge`] lays one over the other. [`scalar`] decides what an unquoted YAML word means.
+//! `yaml` makes a tree of a file, `overrides` makes one of a command line option, and `Node::merge`
+//! lays one over the other. `scalar` decides what an unquoted YAML word means.
 
 mod scalar;
 pub(crate) mod yaml;
@@ -287,7 +287,7 @@ mod tests {
         let deep: String =
             (0..1000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
         assert!(read(&deep).is_err());
-        refused(&"a".repeat(yaml::MAX_BYTES + 1), "1:1", "at most 1048576 are read");
+        refused(&"a".repeat(yaml::MAX_BYTES + 1), "1:1", "at most 131072 are read");
     }
 
     #[test]

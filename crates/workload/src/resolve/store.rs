@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::location::{
     Location, bucket_and_prefix, clean_prefix, endpoint, join_path, join_prefix,
 };
-use crate::origin::Origin;
+use crate::origin::{Origin, Remark};
 use crate::settings::{Choices, Setting, Settings, short, text};
 use crate::tree::Node;
 use crate::workload::Target;
@@ -71,7 +71,7 @@ pub(super) fn target(
                     "S3 is meant, but no endpoint is known: give --endpoint-url, or --aws for the \
                      public cloud",
                 ),
-                Some(endpoint) if aws => settings.warnings.push(crate::Remark::about_key(
+                Some(endpoint) if aws => settings.warnings.push(Remark::about_key(
                     &endpoint.origin,
                     ENDPOINT,
                     format!("--aws has no effect: the endpoint {} is used", endpoint.value),
@@ -180,7 +180,7 @@ fn check_unused_endpoint(
             ENDPOINT,
             format!("the store is local_fs ({}): add --set {TYPE}=s3", kind.origin),
         ),
-        Origin::File { .. } => settings.warnings.push(crate::Remark::about_key(
+        Origin::File { .. } => settings.warnings.push(Remark::about_key(
             &endpoint.origin,
             ENDPOINT,
             format!("not used: the store is local_fs ({})", kind.origin),
@@ -212,7 +212,7 @@ fn local(
     if let Some(origin) = root_origin
         && folder.is_absolute()
     {
-        settings.warnings.push(crate::Remark::about_key(
+        settings.warnings.push(Remark::about_key(
             &origin,
             ROOT,
             format!("not used: {FOLDER} is absolute ({})", folder.display()),

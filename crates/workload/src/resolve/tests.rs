@@ -208,7 +208,7 @@ fn every_key_that_is_read_is_listed_once_in_the_order_of_the_specification() {
 
 #[test]
 fn the_workload_may_stand_below_its_own_node() {
-    let nested: String = B0.lines().map(|line| format!("  {line}\n")).collect();
+    let nested = format!("  {}", B0.trim_end().replace('\n', "\n  ")) + "\n";
     let resolved = yaml(&format!("workload:\n{nested}")).accepted();
     assert_eq!(resolved.workload, b0().accepted().workload);
     yaml(&format!("workload:\n{nested}hydra: {{}}\n")).refused_with(&["beside 'workload:'"]);

@@ -1,9 +1,9 @@
 //! `train.computation_time`: a number, or a mapping that describes a distribution (spec/dlio.md 6.3).
 
-use crate::origin::Origin;
+use crate::origin::{Origin, Remark};
 use crate::schema;
 use crate::settings::{Settings, number};
-use crate::tree::{Node, Value};
+use crate::tree::{Mapping, Node, Value};
 use crate::workload::Time;
 
 const TIME: &str = "train.computation_time";
@@ -112,12 +112,12 @@ fn distribution(settings: &mut Settings<'_>, node: &Node, extra: Option<f64>) ->
 
 fn warn_of_unknown_parameters(settings: &mut Settings<'_>, node: &Node) {
     let known = || TYPES.iter().flat_map(|(_, names)| names.iter().copied()).chain(["type"]);
-    for entry in node.as_mapping().into_iter().flat_map(|mapping| mapping.entries()) {
+    for entry in node.as_mapping().into_iter().flat_map(Mapping::entries) {
         if !known().any(|name| name == entry.name) {
             let hint = schema::nearest(&entry.name, known())
                 .map(|near| format!("; did you mean {near}?"))
                 .unwrap_or_default();
-            settings.warnings.push(crate::Remark::about_key(
+            settings.warnings.push(Remark::about_key(
                 &entry.origin,
                 format!("{TIME}.{}", entry.name),
                 format!("unknown parameter, ignored{hint}"),

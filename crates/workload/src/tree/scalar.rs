@@ -78,7 +78,7 @@ fn float(word: &str) -> Option<f64> {
     let magnitude = match digits {
         ".inf" | ".Inf" | ".INF" => f64::INFINITY,
         ".nan" | ".NaN" | ".NAN" if digits.len() == word.len() => f64::NAN,
-        _ if digits.contains(':') => {
+        _ if digits.contains(':') && !digits.contains(['e', 'E']) => {
             let (places, fraction) = digits.split_once('.')?;
             let (first, rest) = places.split_once(':')?;
             let whole = rest.split(':').try_fold(decimal(first)?, |value, place| {
@@ -91,23 +91,23 @@ fn float(word: &str) -> Option<f64> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-fn decimal(digits: &str) -> Option<f64> {
-    let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
-    let starts_well = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    let octal_like = mantissa.len() == digits.len()
-        && mantissa.len() > 1
-        && mantissa.starts_with('0')
-        && !mantissa.contains('.');
-    let well_formed =
-        digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'.' | b'_' | b'e' | b'E' | b'+' | b'-'));
-    if !starts_well
-        || octal_like
-        || !well_formed
-        || digits.len() != mantissa.len() && digits[mantissa.len()..].contains('_')
-    {
+/// Digits with at most one dot and with underscores behind the first character, then perhaps an
+/// exponent.
+fn decimal(number: &str) -> Option<f64> {
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(sign(exponent).1)),
+        None => (number, None),
+    };
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let well_formed = !mantissa.starts_with('_')
+        && mantissa.bytes().all(|b| matches!(b, b'0'..=b'9' | b'.' | b'_'))
+        && exponent.is_none_or(all_digits);
+    // `08` is no octal number, and no decimal one either.
+    let octal_like = exponent.is_none() && mantissa.starts_with('0') && !mantissa.contains('.');
+    if !well_formed || octal_like {
         return None;
     }
-    digits.replace('_', "").parse().ok()
+    number.replace('_', "").parse().ok()
 }
 
 #[cfg(test)]
@@ -182,6 +182,7 @@ mod tests {
             "2024-01-02",
             "10.0.0.1",
             "1:60",
+            "1:30.5e3",
             "0x",
             "0b",
             "_1",

@@ -8,8 +8,9 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use super::{Entry, Mapping, Node, Value, scalar};
 use crate::origin::Origin;
 
-/// Longest file that is read, in bytes. The longest that is known has 20 KiB.
-pub(crate) const MAX_BYTES: usize = 1 << 20;
+/// Longest file that is read, in bytes: several times the longest that is known, and short enough
+/// that looking for the nearest name of every key in it takes no time to speak of.
+pub(crate) const MAX_BYTES: usize = 1 << 17;
 /// Deepest nesting, of each of the two styles (block and flow).
 const MAX_DEPTH: usize = 32;
 
