@@ -34,7 +34,8 @@ mod settings;
 mod tls;
 mod transport;
 
-/// One bucket, seen through one pool of connections.
+/// One bucket, seen through one pool of connections, which live on the tokio runtime that its
+/// operations run on.
 #[derive(Debug)]
 pub struct S3Store {
     objects: AmazonS3,
@@ -225,7 +226,7 @@ impl Store for S3Store {
     }
 }
 
-/// `key` as object_store's path, which sends it unchanged: `Path::parse` keeps the text where
+/// `key` as `object_store`'s path, which sends it unchanged: `Path::parse` keeps the text where
 /// `Path::from` would encode it a second time. It refuses empty, `.` and `..` parts and control
 /// characters, which URLs do not carry unharmed, and would drop a trailing slash.
 fn path(key: &ObjectKey) -> Result<Path, Cause> {

@@ -219,7 +219,7 @@ fn top_level(section: &Properties) -> BTreeMap<String, String> {
 /// The setting `wanted` in the block `block` of a section: an indented line below `block =`.
 fn nested(section: &Properties, block: &str, wanted: &str) -> Option<String> {
     let mut inside = false;
-    for (key, value) in section.iter() {
+    for (key, value) in section {
         if !is_indented(key) {
             inside = key.trim() == block;
         } else if inside && key.trim() == wanted {

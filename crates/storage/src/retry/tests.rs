@@ -170,7 +170,7 @@ async fn a_store_is_not_asked_before_the_time_it_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_asks_for_more_time_than_there_is_ends_the_operation() {
-    let (store, stats) = retrying(Scripted::new([Err(slow_down(Some(Duration::from_secs(600))))]));
+    let (store, stats) = retrying(Scripted::new([Err(slow_down(Some(Duration::from_mins(10))))]));
     let error = get(&store).await.unwrap_err();
     assert_eq!((error.attempts, error.elapsed), (1, Duration::ZERO));
     assert_eq!(stats.summary().retries_total(), 0);
@@ -212,7 +212,7 @@ async fn an_endpoint_that_drops_packets_is_given_up_after_one_connect_timeout() 
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_hung_for_its_whole_time_is_repeated_once() {
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_mins(1);
     let mut script = Scripted::new([Err(Cause::Timeout { limit }), Err(Cause::Timeout { limit })]);
     script.takes = limit;
     let (store, stats) = retrying(script);

@@ -36,7 +36,7 @@ impl Failure {
         Self(Mutex::new(Some(cause)))
     }
 
-    /// As the error that object_store expects of a transport. The kind only matters to its own
+    /// As the error that `object_store` expects of a transport. The kind only matters to its own
     /// retries, which are off.
     pub(super) fn http(cause: Cause) -> HttpError {
         HttpError::new(HttpErrorKind::Unknown, Self::new(cause))
@@ -58,7 +58,7 @@ impl fmt::Display for Failure {
 
 impl Error for Failure {}
 
-/// The cause inside an error of object_store or hyper, or its text if it is none of ours.
+/// The cause inside an error of `object_store` or hyper, or its text if it is none of ours.
 pub(super) fn cause_of(error: impl Error + 'static) -> Cause {
     let ours = chain(&error).find_map(|link| link.downcast_ref::<Failure>()?.take());
     ours.unwrap_or_else(|| Cause::Other(error.to_string()))
@@ -89,9 +89,10 @@ pub(super) fn of_body(error: &hyper::Error) -> Cause {
         let io = link.downcast_ref::<io::Error>();
         io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
     };
-    match chain(error).any(ended) {
-        true => Cause::Truncated { expected: 0, received: 0 },
-        false => Cause::Reset { reason: reason(error) },
+    if chain(error).any(ended) {
+        Cause::Truncated { expected: 0, received: 0 }
+    } else {
+        Cause::Reset { reason: reason(error) }
     }
 }
 

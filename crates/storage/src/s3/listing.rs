@@ -8,7 +8,7 @@ use super::failure::cause_of;
 use super::transport::{self, Transport};
 use crate::{Cause, Listed, ObjectKey};
 
-/// What SigV4 wants escaped in a query: everything but the unreserved characters of RFC 3986.
+/// What `SigV4` wants escaped in a query: everything but the unreserved characters of RFC 3986.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// What to list.

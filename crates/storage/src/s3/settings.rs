@@ -50,7 +50,7 @@ impl S3Settings {
             sign_payload: false,
             ca_bundle: None,
             connect_timeout: Duration::from_secs(5),
-            attempt_timeout: Duration::from_secs(60),
+            attempt_timeout: Duration::from_mins(1),
         }
     }
 
@@ -122,9 +122,10 @@ impl Endpoint {
         let host = format!("s3.{region}.amazonaws.com");
         // AWS's certificate covers one name part before the host, so a dotted bucket goes into the
         // path.
-        let bucket_url = match bucket.contains('.') {
-            true => format!("https://{host}/{bucket}"),
-            false => format!("https://{bucket}.{host}"),
+        let bucket_url = if bucket.contains('.') {
+            format!("https://{host}/{bucket}")
+        } else {
+            format!("https://{bucket}.{host}")
         };
         Self { bucket_url, shown: format!("https://{host}"), is_https: true }
     }
@@ -145,10 +146,10 @@ fn check_bucket(bucket: &str) -> Result<(), OpenError> {
 
 fn check_region(region: &str) -> Result<(), OpenError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    match !region.is_empty() && region.chars().all(allowed) {
-        true => Ok(()),
-        false => Err(OpenError::Region { region: region.to_owned() }),
+    if region.is_empty() || !region.chars().all(allowed) {
+        return Err(OpenError::Region { region: region.to_owned() });
     }
+    Ok(())
 }
 
 /// Why a store cannot be opened with these settings.

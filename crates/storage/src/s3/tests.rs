@@ -9,6 +9,7 @@ use super::*;
 use crate::{Credentials, RetryPolicy, Retrying};
 use scripted::{Reply, Server};
 
+mod embedded;
 mod scripted;
 mod tls;
 
@@ -224,8 +225,7 @@ async fn a_range_with_less_in_it_than_asked_for_is_truncated() {
 
 #[tokio::test]
 async fn a_silent_server_is_left_when_the_attempts_time_is_over() {
-    let server =
-        Server::play([Reply::Silence, Reply::Late(Duration::from_secs(60), vec![1])]).await;
+    let server = Server::play([Reply::Silence, Reply::Late(Duration::from_mins(1), vec![1])]).await;
     let limit = Duration::from_millis(200);
     let mut settings = settings(&format!("http://127.0.0.1:{}", server.port));
     settings.attempt_timeout = limit;

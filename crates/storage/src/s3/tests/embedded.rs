@@ -1,0 +1,57 @@
+//! The client against the embedded server, which checks signatures and checksums for real.
+
+use feedrate_s3_server::{Config, KeyPair, Server as S3Server};
+
+use super::*;
+
+async fn store(sign_payload: bool) -> S3Store {
+    let keys = KeyPair {
+        access_key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        secret_access_key: "hush-hush".to_owned(),
+    };
+    let config = Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        keys,
+        buckets: vec!["data".to_owned()],
+        faults: Vec::new(),
+        record_gets: false,
+    };
+    let server = S3Server::bind(config).await.unwrap();
+    let endpoint = format!("http://{}", server.local_addr());
+    tokio::spawn(server.serve(std::future::pending()));
+    S3Store::new(S3Settings { sign_payload, ..settings(&endpoint) }).unwrap()
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_the_contract() {
+    crate::contract::check(&store(false).await).await;
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_the_contract_with_signed_bodies() {
+    crate::contract::check(&store(true).await).await;
+}
+
+#[tokio::test]
+async fn wrong_keys_and_a_missing_bucket_are_told_as_such() {
+    let right = store(false).await;
+    let with = |change: fn(&mut S3Settings)| {
+        let mut settings = right.settings.clone();
+        change(&mut settings);
+        S3Store::new(settings).unwrap()
+    };
+    let wrong_secret = with(|settings| {
+        settings.credentials = Credentials::new("AKIAIOSFODNN7EXAMPLE", "not-it", None, "a test");
+    });
+    let error = listed(&wrong_secret).await.unwrap_err().to_string();
+    assert!(error.contains("403 SignatureDoesNotMatch"), "{error}");
+    let wrong_id = with(|settings| {
+        settings.credentials = Credentials::new("AKIAOTHER", "hush-hush", None, "a test");
+    });
+    let error = listed(&wrong_id).await.unwrap_err().to_string();
+    assert!(error.contains("403 InvalidAccessKeyId"), "{error}");
+    let no_bucket = with(|settings| settings.bucket = "nosuch".to_owned());
+    let error = listed(&no_bucket).await.unwrap_err();
+    assert!(matches!(*error.cause, Cause::NoSuchBucket), "{error:?}");
+    assert!(error.to_string().contains("s3://nosuch at http://127.0.0.1:"), "{error}");
+}
