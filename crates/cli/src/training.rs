@@ -35,6 +35,7 @@ pub(crate) struct Task {
     pub(crate) np: u32,
     pub(crate) access: Access,
     pub(crate) origin: Origin,
+    /// Compare every byte read with what was generated.
     pub(crate) verify: bool,
     pub(crate) byte_budget: ByteCount,
     /// The composed configuration and the overrides as typed, for the snapshot.
@@ -62,17 +63,41 @@ impl From<ProgressNow> for Message {
     }
 }
 
-/// Runs `task` and returns its report, which is also saved in the task's folder after every epoch.
-/// `tell` hears of its progress, from another thread.
+/// What a training reads from: opened, and found to hold its files.
+pub(crate) struct Input {
+    source: Source,
+    requests: Arc<RequestStats>,
+}
+
+impl Input {
+    /// Opens the store and lists the data set, once.
+    pub(crate) fn open(
+        access: &Access,
+        workload: &Workload,
+        verify: bool,
+        runtime: &Handle,
+    ) -> anyhow::Result<Self> {
+        let format = FileFormat::new(&workload.dataset)?;
+        let requests = Arc::new(RequestStats::new());
+        let store = access.open(Arc::clone(&requests))?;
+        let stored = runtime.block_on(discover(&*store, &workload.dataset, access.prefix()))?;
+        let source =
+            Source { layout: stored.layout, format, store, verify, pool: BufferPool::new() };
+        Ok(Self { source, requests })
+    }
+}
+
+/// Runs `task` on `input` and returns its report, which is also saved in the task's folder after
+/// every epoch. `tell` hears of its progress, from another thread.
 pub(crate) fn execute(
     task: &Task,
+    input: Input,
     runtime: &Handle,
     tell: impl Fn(Message) + Send + Sync + 'static,
 ) -> anyhow::Result<RunReport> {
     let Task { workload, np, access, .. } = task;
     let schedule = Schedule::new(workload, *np)?;
-    let host = HostFacts::read()?;
-    let results = Arc::new(Results::new(task, schedule, host)?);
+    let results = Arc::new(Results::new(task, schedule, HostFacts::read()?)?);
     if schedule.dropped() > 0 {
         let note = format!(
             "{} of {} samples are dropped in each epoch: {} steps x {} x {np} ranks take {}",
@@ -86,25 +111,16 @@ pub(crate) fn execute(
         tell(Message::Note(note));
     }
 
-    let requests = Arc::new(RequestStats::new());
-    let store = access.open(Arc::clone(&requests))?;
-    let stored = runtime.block_on(discover(&*store, &workload.dataset, access.prefix()))?;
-    let source = Source {
-        layout: stored.layout,
-        format: FileFormat::new(&workload.dataset)?,
-        store,
-        verify: task.verify,
-        pool: BufferPool::new(),
-    };
     let job = Job {
         workload: workload.clone(),
         schedule,
-        source: Arc::new(source),
-        requests,
+        source: Arc::new(input.source),
+        requests: input.requests,
         byte_budget: task.byte_budget,
         co_located: access.shown.co_located,
         runtime: runtime.clone(),
     };
+    tell(Message::Note(bounds(&job)));
     let progress = Arc::new(Progress::default());
     let teller = runtime.spawn({
         let progress = Arc::clone(&progress);
@@ -120,6 +136,17 @@ pub(crate) fn execute(
     teller.abort();
     let record = outcome.map_err(|error| anyhow!(error).context(results.what_is_kept()))?;
     results.finish(&record)
+}
+
+/// What the loaders may hold, for the user.
+fn bounds(job: &Job) -> String {
+    let limits = job.limits();
+    let ranks = job.schedule.ranks;
+    format!(
+        "batches and files read ahead take at most {} ({ranks} x {})",
+        ByteCount(limits.byte_budget.0 * u64::from(ranks)),
+        limits.byte_budget
+    )
 }
 
 /// Puts results on disk as they come.
@@ -209,7 +236,7 @@ impl Observer for Results {
     }
 
     fn epoch_ended(&self, record: &RunRecord) -> Result<(), String> {
-        self.save(record).map_err(|error| error.to_string())?;
+        self.save(record).map_err(|error| format!("{:#}", anyhow!(error)))?;
         *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner) =
             record.epochs.len() as u32;
         Ok(())
@@ -236,7 +263,8 @@ pub(crate) fn train_task() -> anyhow::Result<Outcome> {
         }
     };
     let runtime = crate::commands::runtime()?;
-    let outcome = execute(&task, runtime.handle(), tell);
+    let outcome = Input::open(&task.access, &task.workload, task.verify, runtime.handle())
+        .and_then(|input| execute(&task, input, runtime.handle(), tell));
     if let Err(error) = &outcome {
         tell(Message::Failed(format!("{error:#}")));
     }

@@ -105,7 +105,7 @@ pub struct GenerateSummary {
 #[non_exhaustive]
 pub enum GenerateError {
     /// A file could not be stored, after what retries the store makes.
-    #[error("data generation stopped, {done} of {files} files are stored: {source}")]
+    #[error("data generation stopped, {done} of {files} files are stored")]
     Put {
         /// Files that were stored before.
         done: u64,
@@ -115,7 +115,7 @@ pub enum GenerateError {
         source: StoreError,
     },
     /// The system gave no thread.
-    #[error("cannot start a thread to generate data: {0}")]
+    #[error("cannot start a thread to generate data")]
     Thread(#[from] io::Error),
 }
 

@@ -63,7 +63,7 @@ impl WaitingCpu {
 pub fn own_cpu_time() -> io::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let ticks = stat_fields(&stat)
-        .and_then(cpu_ticks)
+        .and_then(|fields| cpu_ticks(&fields))
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))?;
     Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
 }
@@ -110,7 +110,7 @@ fn stat_fields(stat: &str) -> Option<Vec<&str>> {
     Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect())
 }
 
-fn cpu_ticks(fields: Vec<&str>) -> Option<u64> {
+fn cpu_ticks(fields: &[&str]) -> Option<u64> {
     Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
 }
 
@@ -119,7 +119,7 @@ fn parse_usage(stat: &str, status: &str, uptime: &str, hz: f64) -> Option<Proces
     let started = fields.get(19)?.parse::<u64>().ok()? as f64 / hz;
     let up: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
     Some(ProcessUsage {
-        cpu: Seconds(cpu_ticks(fields)? as f64 / hz),
+        cpu: Seconds(cpu_ticks(&fields)? as f64 / hz),
         peak_rss: kib_field(status, "VmHWM:")?,
         age: Seconds((up - started).max(0.0)),
     })

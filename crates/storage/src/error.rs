@@ -26,8 +26,9 @@ impl fmt::Display for Operation {
 
 /// A failed operation: what, on what, where, how often it was tried, and why it failed last.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} {target} at {location} failed after {attempts} attempt{} in {elapsed:.1?}: {cause}",
-    if *.attempts == 1 { "" } else { "s" })]
+#[error("{operation} {target} at {location} failed after {attempts} attempt{} in {elapsed:.1?}: {cause}{}",
+    if *.attempts == 1 { "" } else { "s" },
+    cause.advice().map(|advice| format!(". {advice}")).unwrap_or_default())]
 pub struct StoreError {
     /// Which operation.
     pub operation: Operation,
@@ -130,6 +131,21 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// What a person can do about it, where that is not plain from the cause.
+    fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::NoSuchBucket => Some("Create it, or name another bucket"),
+            Self::Status { status: 401 | 403, .. } => {
+                Some("Check that these are the keys of this endpoint and that they may do this")
+            }
+            Self::Connect { .. } => Some("Check the endpoint, and that its server is running"),
+            Self::Tls { .. } => Some(
+                "For a private certificate authority, name its PEM file with AWS_CA_BUNDLE",
+            ),
+            _ => None,
+        }
+    }
+
     /// The kind under which a repeated attempt is counted (`503`, `reset`, `connect` …), or `None`
     /// when repeating it cannot help. 429 and 5xx, broken and refused connections, timeouts and
     /// truncated bodies may be repeated.

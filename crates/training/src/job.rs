@@ -59,7 +59,7 @@ pub trait Observer: Send + Sync {
 #[non_exhaustive]
 pub enum RunError {
     /// A rank could not load a batch.
-    #[error("rank {rank}: {source}")]
+    #[error("rank {rank}")]
     Load {
         /// Which rank.
         rank: u32,
@@ -79,16 +79,18 @@ pub enum RunError {
     },
 }
 
-/// The limits of each rank's loader under `job`.
-fn limits(job: &Job) -> Limits {
-    Limits::new(
-        &job.workload.reader,
-        job.workload.storage.prefetch_window,
-        job.workload.dataset.num_samples_per_file,
-        job.source.format.file_len(0),
-        job.byte_budget,
-        job.schedule.ranks,
-    )
+impl Job {
+    /// The limits of each rank's loader.
+    pub fn limits(&self) -> Limits {
+        Limits::new(
+            &self.workload.reader,
+            self.workload.storage.prefetch_window,
+            self.workload.dataset.num_samples_per_file,
+            self.source.format.largest_file(),
+            self.byte_budget,
+            self.schedule.ranks,
+        )
+    }
 }
 
 /// Runs all epochs on ranks that are threads of this process, and returns what was measured.
@@ -104,7 +106,7 @@ pub fn run(
     let first_batches = FirstBatches::new(job.schedule.ranks);
     let waiting = Arc::new(Waiting::default());
     let shared = Arc::new(Shared {
-        limits: limits(&job),
+        limits: job.limits(),
         sampler: Sampler::start(Arc::clone(&waiting), job.co_located),
         waiting,
         first_batches,

@@ -13,7 +13,7 @@ use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
 use crate::progress;
 use crate::store::{Access, require_named, resolve_workload};
-use crate::training::{Message, Task, execute};
+use crate::training::{Input, Message, Task, execute};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let quiet = args.output.show.quiet;
@@ -30,6 +30,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         let (summary, _) = generate_into(&access, workload, runtime.handle(), quiet)?;
         note(quiet, told(&summary));
     }
+    let input = Input::open(&access, workload, args.read.verify, runtime.handle())?;
     let folder = match &workload.output.folder {
         Some(folder) => folder.clone(),
         None => create_run_folder(&args.output.results_dir, &workload.model.name, Stamp::now())?,
@@ -47,7 +48,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     };
     let bar =
         progress::training(schedule.steps * u64::from(workload.train.epochs), args.np.get(), quiet);
-    let outcome = execute(&task, runtime.handle(), {
+    let outcome = execute(&task, input, runtime.handle(), {
         let bar = bar.clone();
         move |message| show(&bar, schedule.steps, quiet, message)
     });
