@@ -158,7 +158,7 @@ pub enum ResolveError {
     },
     /// The file is no YAML, or uses what is refused.
     #[error("the workload file cannot be used: {0}")]
-    Yaml(#[from] YamlError),
+    Yaml(YamlError),
     /// Keys or values are wrong; all that are.
     #[error("{}", list(.0))]
     Invalid(Vec<Remark>),
@@ -208,7 +208,7 @@ fn read_file(path: &Path) -> io::Result<String> {
 fn resolve_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Resolved, ResolveError> {
     let mut problems = Vec::new();
     let mut warnings = Vec::new();
-    let mut tree = workload_node(yaml::read(name, text)?)?;
+    let mut tree = workload_node(yaml::read(name, text).map_err(ResolveError::Yaml)?)?;
     schema::modernize(&mut tree, &mut warnings);
     for option in &request.overrides {
         match option.tree() {
