@@ -33,6 +33,6 @@ mod fixtures;
 pub use error::ReportError;
 pub use host::HostFacts;
 pub use origin::{Origin, Store};
-pub use rebuild::rebuild;
+pub use rebuild::{Rebuilt, rebuild};
 pub use run::{Breakdown, RunFigures, RunReport};
 pub use sweep::{ProcessFacts, Sweep, SweepRun};

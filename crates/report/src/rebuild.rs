@@ -1,11 +1,60 @@
 //! Making tables and pages again from saved records.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
+
+use serde_json::Value;
 
 use crate::{ReportError, RunReport, Sweep, run, sweep};
 
-/// Writes the tables and the page of the result in `folder` again, and returns text to print.
+/// A result whose tables and page are written again. Its text is the result for a terminal and the
+/// page's path.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Rebuilt {
+    /// A sweep.
+    Sweep {
+        /// What was read.
+        sweep: Box<Sweep>,
+        /// The page that was written.
+        page: PathBuf,
+    },
+    /// A run of its own, or one of a sweep's.
+    Run {
+        /// What was read.
+        report: Box<RunReport>,
+        /// The page that was written.
+        page: PathBuf,
+    },
+}
+
+impl Rebuilt {
+    /// The figures, as `sweep` and `run` give them in JSON: a sweep whole, of a run what is computed.
+    pub fn to_json(&self) -> serde_json::Result<Value> {
+        match self {
+            Self::Sweep { sweep, .. } => serde_json::to_value(sweep),
+            Self::Run { report, .. } => serde_json::to_value(report.figures()),
+        }
+    }
+}
+
+impl fmt::Display for Rebuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let page = match self {
+            Self::Sweep { sweep, page } => {
+                writeln!(f, "{}", sweep.console_table())?;
+                page
+            }
+            Self::Run { report, page } => {
+                writeln!(f, "{report}")?;
+                page
+            }
+        };
+        writeln!(f, "Report: {}", page.display())
+    }
+}
+
+/// Writes the tables and the page of the result in `folder` again.
 ///
 /// `folder` is a sweep's (it holds `sweep.json`), a run's (`feedrate.json`), or any folder above
 /// exactly one of them; the runs of a sweep belong to it and are not counted.
@@ -13,7 +62,7 @@ use crate::{ReportError, RunReport, Sweep, run, sweep};
 /// # Errors
 /// [`ReportError::NothingFound`] and [`ReportError::Several`] when `folder` does not tell what is
 /// meant; otherwise what went wrong with which file.
-pub fn rebuild(folder: &Path) -> Result<String, ReportError> {
+pub fn rebuild(folder: &Path) -> Result<Rebuilt, ReportError> {
     let mut found = Vec::new();
     find(folder, &mut found)?;
     match found.as_slice() {
@@ -21,19 +70,15 @@ pub fn rebuild(folder: &Path) -> Result<String, ReportError> {
         [result] if is_sweep(result) => {
             let sweep = Sweep::load(result)?;
             let page = sweep.save_tables(result)?;
-            Ok(with_page(&sweep.console_table(), &page))
+            Ok(Rebuilt::Sweep { sweep: Box::new(sweep), page })
         }
         [result] => {
             let report = RunReport::load(result)?;
             let page = report.save_page(result)?;
-            Ok(with_page(&report.to_string(), &page))
+            Ok(Rebuilt::Run { report: Box::new(report), page })
         }
         _ => Err(ReportError::Several { path: folder.to_owned(), found }),
     }
-}
-
-fn with_page(text: &str, page: &Path) -> String {
-    format!("{text}\nReport: {}\n", page.display())
 }
 
 fn is_sweep(folder: &Path) -> bool {
@@ -75,7 +120,10 @@ mod tests {
         fs::remove_file(&page).unwrap();
         fs::remove_file(folder.join(sweep::TABLE_NAME)).unwrap();
 
-        let text = rebuild(root.path()).unwrap();
+        let rebuilt = rebuild(root.path()).unwrap();
+        let json = serde_json::to_value(&sweep).unwrap();
+        assert_eq!(rebuilt.to_json().unwrap(), json);
+        let text = rebuilt.to_string();
         assert!(text.starts_with(&sweep.console_table()), "{text}");
         assert!(text.contains(page.to_str().unwrap()), "{text}");
         assert_eq!(fs::read_to_string(&page).unwrap(), before);
@@ -89,7 +137,10 @@ mod tests {
         let folder = root.path().join("NP1/training/retinanet/run/x");
         let report = fixtures::run(1, 1, 2);
         report.save(&folder).unwrap();
-        let text = rebuild(&root.path().join("NP1")).unwrap();
+        let rebuilt = rebuild(&root.path().join("NP1")).unwrap();
+        let json = serde_json::to_value(report.figures()).unwrap();
+        assert_eq!(rebuilt.to_json().unwrap(), json);
+        let text = rebuilt.to_string();
         assert!(text.starts_with(&report.to_string()), "{text}");
         assert!(folder.join(sweep::PAGE_NAME).is_file());
     }
