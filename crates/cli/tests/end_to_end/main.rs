@@ -1,0 +1,17 @@
+//! The program as its users meet it: the real binary, its exit codes, its words and its files, against
+//! its own S3 server with faults on demand.
+//!
+//! A test makes a [`support::Place`] (a working directory with a home of its own and the base workload
+//! in `t0.yaml`), perhaps a [`support::Server`], and calls `feedrate` there as a shell would. What is
+//! about time stands in [`timing`], which runs alone (`.config/nextest.toml`) and asserts shapes.
+
+mod command_line;
+mod files;
+mod interrupts;
+mod order;
+mod retries;
+mod steps;
+mod stores;
+mod support;
+mod sweep;
+mod timing;

@@ -1,0 +1,31 @@
+//! A small language for tests of the binary.
+
+mod call;
+mod place;
+mod processes;
+mod python;
+mod server;
+
+pub(crate) use call::{Call, Running, Said};
+pub(crate) use place::{B0, Place, files_below};
+pub(crate) use processes::{Process, children_of};
+pub(crate) use python::python;
+pub(crate) use server::{Server, environment_of, serve};
+
+use serde_json::Value;
+
+/// A number of a result file.
+pub(crate) fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The numbers of a list in a result file.
+pub(crate) fn numbers(value: &Value) -> Vec<f64> {
+    let list = value.as_array().unwrap_or_else(|| panic!("{value} is no list"));
+    list.iter().map(number).collect()
+}
+
+/// Asserts that `value` is `expected`, give or take `error`.
+pub(crate) fn within(value: f64, expected: f64, error: f64, what: &str) {
+    assert!((value - expected).abs() <= error, "{what}: {value} is not {expected} ± {error}");
+}
