@@ -29,8 +29,15 @@ impl Held {
 #[derive(Debug)]
 pub(crate) struct Landed {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) pool: Arc<BufferPool>,
-    pub(crate) held: Arc<Held>,
+    pool: Arc<BufferPool>,
+    held: Arc<Held>,
+}
+
+impl Landed {
+    pub(crate) fn new(bytes: Vec<u8>, pool: &Arc<BufferPool>, held: &Arc<Held>) -> Self {
+        held.add(bytes.len() as u64);
+        Self { bytes, pool: Arc::clone(pool), held: Arc::clone(held) }
+    }
 }
 
 impl Drop for Landed {

@@ -2,9 +2,8 @@
 //! forms batches.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use feedrate_dataset::Visit;
 use feedrate_metrics::units::ByteCount;
@@ -21,11 +20,22 @@ use crate::ready::Ready;
 /// What a rank's feeders hand from one epoch to the next.
 #[derive(Debug, Clone)]
 pub(crate) struct Carried {
-    /// The target in flight that the last epoch ended with.
-    pub(crate) target: Arc<AtomicUsize>,
+    /// The target in flight, and what it was learnt from.
+    ramp: Arc<Mutex<Ramp>>,
     /// Bytes of the rank that are in flight, landed or in batches, also in one that outlives its
     /// epoch.
     pub(crate) held: Arc<Held>,
+}
+
+impl Carried {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let ramp = Ramp::new(limits.target_in_flight, limits.window);
+        Self { ramp: Arc::new(Mutex::new(ramp)), held: Arc::new(Held::default()) }
+    }
+
+    pub(crate) fn ramp(&self) -> MutexGuard<'_, Ramp> {
+        self.ramp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A visit in the window: issued, and perhaps landed.
@@ -41,8 +51,8 @@ struct Slot {
 struct Done {
     /// Which visit, counted from the start of the epoch.
     number: u64,
-    latency: Duration,
-    bytes: Result<Vec<u8>, LoadError>,
+    /// The file, and how long the store took.
+    read: Result<(Vec<u8>, Duration), LoadError>,
 }
 
 pub(crate) struct Feeder {
@@ -55,7 +65,6 @@ pub(crate) struct Feeder {
     ready: Arc<Ready>,
     taken: Arc<Notify>,
     carried: Carried,
-    ramp: Ramp,
 
     /// The window: visits issued and not yet part of a batch, in order. The first has this number.
     window: VecDeque<Slot>,
@@ -82,6 +91,7 @@ impl Feeder {
         (ready, taken): (Arc<Ready>, Arc<Notify>),
         carried: Carried,
     ) -> Self {
+        carried.ramp().start_over();
         Self {
             source,
             limits,
@@ -91,7 +101,6 @@ impl Feeder {
             gate,
             ready,
             taken,
-            ramp: Ramp::new(carried.target.load(Ordering::Relaxed), limits.window),
             carried,
             window: VecDeque::new(),
             window_start: 0,
@@ -142,7 +151,7 @@ impl Feeder {
         {
             return false;
         }
-        self.held_back_by_target = self.gets.len() >= self.ramp.target();
+        self.held_back_by_target = self.gets.len() >= self.carried.ramp().target();
         !self.held_back_by_target
     }
 
@@ -154,20 +163,20 @@ impl Feeder {
         self.window.push_back(Slot { visit, expected_bytes, landed: None });
         let source = Arc::clone(&self.source);
         self.gets.spawn(async move {
-            let asked = Instant::now();
-            let bytes = source.read(visit.file).await;
-            Done { number, latency: asked.elapsed(), bytes }
+            let read = source.read(visit.file).await;
+            Done { number, read }
         });
     }
 
     fn land(&mut self, done: Done) -> Result<(), LoadError> {
-        self.ramp.landed(done.latency);
-        let bytes = done.bytes?;
-        let held = Arc::clone(&self.carried.held);
+        let (bytes, latency) = done.read?;
+        if self.held_back_by_target {
+            self.carried.ramp().landed(latency);
+        }
+        let held = &self.carried.held;
         let slot = &mut self.window[(done.number - self.window_start) as usize];
-        held.add(bytes.len() as u64);
         held.subtract(std::mem::take(&mut slot.expected_bytes));
-        slot.landed = Some(Arc::new(Landed { bytes, pool: Arc::clone(&self.source.pool), held }));
+        slot.landed = Some(Arc::new(Landed::new(bytes, &self.source.pool, held)));
         Ok(())
     }
 
@@ -208,22 +217,26 @@ impl Feeder {
         }
     }
 
-    /// A rank that had to wait wants more in flight. Its first batch it always waits for.
+    /// A rank that had to wait wants more in flight.
     fn learn_from_waits(&mut self) {
         let waits = self.ready.waits();
-        if waits > self.waits_seen && self.held_back_by_target && self.ready.taken() > 1 {
-            self.ramp.fell_short();
-            self.carried.target.store(self.ramp.target(), Ordering::Relaxed);
+        if waits > self.waits_seen && self.held_back_by_target {
+            self.carried.ramp().fell_short();
         }
         self.waits_seen = waits;
     }
 }
 
 impl Drop for Feeder {
-    /// What was issued and will never land is no longer held.
+    /// However it ends, nobody is left waiting for it: what was issued and will never land is no
+    /// longer held, other ranks' gates open, and a rank that waits for a batch hears of it.
     fn drop(&mut self) {
         for slot in &self.window {
             self.carried.held.subtract(slot.expected_bytes);
         }
+        if self.batches_made == 0 {
+            self.first_batches.complete_one();
+        }
+        self.ready.fail(LoadError::Stopped("its task was ended".to_owned()));
     }
 }

@@ -18,7 +18,7 @@ impl FirstBatches {
         Self { ranks: u64::from(ranks), complete: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// A rank has its first batch of the epoch.
+    /// A rank has its first batch of the epoch, or will never have it. Once an epoch for each rank.
     pub(crate) fn complete_one(&self) {
         self.complete.send_modify(|complete| *complete += 1);
     }

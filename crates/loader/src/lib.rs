@@ -9,7 +9,7 @@
 //!             └───────────── the window ──────────┘                            └ bound ┘
 //! ```
 //!
-//! Everything left of `ready` belongs to one asynchronous task, the [`feeder`], so its state needs no
+//! Everything left of `ready` belongs to one asynchronous task, the `feeder`, so its state needs no
 //! lock; `ready` is a bounded queue that the rank's thread blocks on. A GET is issued when all of
 //! these allow it, and in the order in which batches need the files:
 //!
@@ -20,9 +20,10 @@
 //!   dropped the batch. Files of the next batch are let through regardless, so a batch that is larger
 //!   than the budget still comes together; [`Limits`] raises the budget to two batches for that;
 //! - the **first batch first**: no rank reads ahead before every rank of the process has its first
-//!   batch of the epoch ([`first_batches`]);
+//!   batch of the epoch ([`FirstBatches`]);
 //! - the **target in flight**: windows are upper bounds, not targets. A loader starts with one
-//!   batch's worth and doubles it whenever the rank had to wait for a batch.
+//!   batch's worth and doubles it when the rank had to wait for a batch, as long as that brings more
+//!   bytes and not just slower GETs (`ramp`).
 
 mod batch;
 mod feeder;
@@ -32,6 +33,8 @@ mod loader;
 mod pool;
 mod ramp;
 mod ready;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use batch::Batch;
 pub use first_batches::FirstBatches;

@@ -1,7 +1,7 @@
 //! How much a rank may read ahead.
 
 use feedrate_metrics::units::ByteCount;
-use feedrate_workload::Reader;
+use feedrate_workload::{Reader, Shuffle};
 
 /// GETs a rank keeps in flight before it has ever had to wait: enough to keep one step of small
 /// files coming, few enough that the client's CPU goes into bytes and not into connections (16 per
@@ -24,10 +24,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The bounds of one of `ranks` ranks that share `process_budget`, when a file has about
+    /// The bounds of one of `ranks` ranks that share `process_budget`, when a file has at most
     /// `file_bytes` and holds `samples_per_file` samples.
     ///
-    /// Ready batches are W × ceil(prefetch_size / W) for W readers, and 2 W for `prefetch_size` 0
+    /// Ready batches are W × ceil(`prefetch_size` / W) for W readers, and 2 W for `prefetch_size` 0
     /// (spec/dlio.md 6.4). The budget is raised to two batches where the share is smaller: one that
     /// the rank holds and one that comes together.
     pub fn new(
@@ -44,33 +44,43 @@ impl Limits {
             (readers, 0) => 2 * readers,
             (readers, batches) => readers * batches.div_ceil(readers),
         };
-        let files_per_batch = reader.batch_size.div_ceil(samples_per_file) + 1;
-        let two_batches = 2 * files_per_batch.min(reader.batch_size) * file_bytes;
+        let files = most_files_per_batch(reader, samples_per_file);
+        let two_batches = files.saturating_mul(2).saturating_mul(file_bytes);
         let window = (readers * u64::from(prefetch_window)).max(1) as usize;
         Self {
             readers: reader.read_threads,
             window,
             ready_batches,
             byte_budget: ByteCount((process_budget.0 / u64::from(ranks.max(1))).max(two_batches)),
-            target_in_flight: TARGET_IN_FLIGHT
-                .max(reader.batch_size.div_ceil(samples_per_file) as usize)
-                .min(window),
+            target_in_flight: TARGET_IN_FLIGHT.max(files as usize).min(window),
         }
     }
 
     /// The most files that the rank's readers can hold at once.
     pub fn most_files_held(&self, batch_size: u64, samples_per_file: u64, file_bytes: u64) -> u64 {
+        let ready_samples = self.ready_batches.saturating_mul(batch_size);
         let by_count =
-            self.window as u64 + (self.ready_batches * batch_size).div_ceil(samples_per_file);
+            (self.window as u64).saturating_add(ready_samples.div_ceil(samples_per_file));
         by_count.min(self.byte_budget.0 / file_bytes.max(1))
+    }
+}
+
+/// The most files that one batch's samples can be in. In order they lie together, but for a first and
+/// a last file that are shared with the batches beside it; shuffled, each can be in another file.
+fn most_files_per_batch(reader: &Reader, samples_per_file: u64) -> u64 {
+    match reader.sample_shuffle {
+        Shuffle::Off => (reader.batch_size.div_ceil(samples_per_file) + 1).min(reader.batch_size),
+        Shuffle::Seed | Shuffle::Random => reader.batch_size,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use feedrate_workload::{DataLoader, Shuffle};
+    use feedrate_workload::DataLoader;
 
     use super::*;
+
+    const MIB: u64 = 1 << 20;
 
     fn reader(read_threads: u32, prefetch_size: u32) -> Reader {
         Reader {
@@ -99,6 +109,24 @@ mod tests {
     fn the_budget_is_a_share_but_holds_two_batches() {
         assert_eq!(limits(8, 2).byte_budget, ByteCount(1 << 18));
         let large = Limits::new(&reader(8, 2), 64, 1, 1 << 20, ByteCount(1 << 20), 4);
-        assert_eq!(large.byte_budget, ByteCount(2 * 24 << 20));
+        assert_eq!(large.byte_budget, ByteCount(2 * 24 * MIB));
+    }
+
+    #[test]
+    fn shuffled_samples_may_each_need_a_file_of_their_own() {
+        let budget = |sample_shuffle| {
+            let reader = Reader { sample_shuffle, ..reader(8, 2) };
+            Limits::new(&reader, 64, 8, 1 << 20, ByteCount(0), 1).byte_budget
+        };
+        assert_eq!(budget(Shuffle::Off), ByteCount(2 * 4 * MIB));
+        assert_eq!(budget(Shuffle::Seed), ByteCount(2 * 24 * MIB));
+    }
+
+    #[test]
+    fn the_largest_values_saturate() {
+        let reader = Reader { batch_size: u64::from(u32::MAX), ..reader(u32::MAX, u32::MAX) };
+        let limits = Limits::new(&reader, u32::MAX, 1, u64::from(u32::MAX), ByteCount(0), 1);
+        assert_eq!(limits.byte_budget, ByteCount(u64::MAX));
+        assert!(limits.most_files_held(reader.batch_size, 1, 1) > 1 << 62);
     }
 }

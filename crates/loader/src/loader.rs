@@ -1,7 +1,10 @@
 //! The rank's side: start an epoch, take batches.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use feedrate_dataset::{FileFormat, Layout, Mismatch, Visit};
 use feedrate_metrics::units::ByteCount;
@@ -9,6 +12,7 @@ use feedrate_storage::{ObjectKey, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::batch::{Batch, Held, Landed};
 use crate::feeder::{Carried, Feeder};
@@ -56,17 +60,22 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads `file` and checks it where that is asked for.
-    pub(crate) async fn read(self: &Arc<Self>, file: u64) -> Result<Vec<u8>, LoadError> {
+    /// Reads `file` and checks it where that is asked for. Tells how long the store took, too.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        file: u64,
+    ) -> Result<(Vec<u8>, Duration), LoadError> {
         let key = self.layout.key(file);
         let mut buffer = self.pool.take(self.format.file_len(file) as usize);
+        let asked = Instant::now();
         self.store.get(&key, None, &mut buffer).await?;
+        let latency = asked.elapsed();
         if !self.verify {
-            return Ok(buffer);
+            return Ok((buffer, latency));
         }
         let source = Arc::clone(self);
         tokio::task::spawn_blocking(move || match source.format.verify(file, &buffer) {
-            Ok(()) => Ok(buffer),
+            Ok(()) => Ok((buffer, latency)),
             Err(mismatch) => Err(LoadError::Mismatch { key, mismatch }),
         })
         .await
@@ -122,10 +131,7 @@ impl Loader {
             first_batches,
             runtime,
             epochs_started: 0,
-            carried: Carried {
-                target: Arc::new(AtomicUsize::new(limits.target_in_flight)),
-                held: Arc::new(Held::default()),
-            },
+            carried: Carried::new(&limits),
             state: State::Idle,
         }
     }
@@ -136,7 +142,8 @@ impl Loader {
         self.epochs_started += 1;
         let visits: Visits = Box::new(visits);
         if self.limits.readers == 0 {
-            self.state = State::Alone(Alone { visits, last: None, next_position: 0 });
+            let held = Arc::clone(&self.carried.held);
+            self.state = State::Alone(Alone { visits, last: None, next_position: 0, held });
             return;
         }
         let ready = Arc::new(Ready::default());
@@ -155,16 +162,18 @@ impl Loader {
     }
 
     /// The next batch, every byte of it in memory. Blocks until it is complete.
+    ///
+    /// An error ends the epoch. Batches that were complete before it come first.
     pub fn next_batch(&mut self) -> Result<Batch, LoadError> {
-        match &mut self.state {
+        let batch = match &mut self.state {
             State::Idle => Err(LoadError::Exhausted),
             State::Alone(alone) => alone.next_batch(&self.source, self.batch_size, &self.runtime),
-            State::Feeding { ready, taken, .. } => {
-                let batch = ready.take()?;
-                taken.notify_one();
-                Ok(batch)
-            }
+            State::Feeding { ready, taken, .. } => ready.take().inspect(|_| taken.notify_one()),
+        };
+        if batch.is_err() {
+            self.end_epoch();
         }
+        batch
     }
 
     /// Drops the pipeline and cancels what is in flight.
@@ -187,6 +196,7 @@ struct Alone {
     /// The last file read and the position behind its last sample: it may serve the next batch too.
     last: Option<(Arc<Landed>, u64)>,
     next_position: u64,
+    held: Arc<Held>,
 }
 
 impl Alone {
@@ -202,12 +212,10 @@ impl Alone {
         let mut arrived = ByteCount(0);
         while covered < end {
             let visit = self.visits.next().ok_or(LoadError::Exhausted)?;
-            let bytes = runtime.block_on(source.read(visit.file))?;
+            let (bytes, _) = runtime.block_on(source.read(visit.file))?;
             arrived += ByteCount(bytes.len() as u64);
             covered = visit.first_position + visit.samples;
-            let held = Arc::new(Held::default());
-            held.add(bytes.len() as u64);
-            let landed = Arc::new(Landed { bytes, pool: Arc::clone(&source.pool), held });
+            let landed = Arc::new(Landed::new(bytes, &source.pool, &self.held));
             self.last = Some((Arc::clone(&landed), covered));
             files.push(landed);
         }

@@ -19,16 +19,12 @@ impl BufferPool {
         Arc::new(Self::default())
     }
 
-    /// An empty buffer: the one given back last, or a new one with room for `capacity` bytes.
+    /// An empty buffer with room for `capacity` bytes: the one given back last, or a new one in its
+    /// place when that is too small.
     pub fn take(&self, capacity: usize) -> Vec<u8> {
-        let reused = self.lock().pop();
-        match reused {
-            Some(mut buffer) => {
-                buffer.reserve(capacity);
-                buffer
-            }
-            None => Vec::with_capacity(capacity),
-        }
+        let last = self.lock().pop();
+        last.filter(|buffer| buffer.capacity() >= capacity)
+            .unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
     /// Gives `buffer` back.
@@ -44,5 +40,31 @@ impl BufferPool {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_given_back_last_is_used_again_and_empty() {
+        let pool = BufferPool::new();
+        pool.put(Vec::with_capacity(100));
+        let mut last = Vec::with_capacity(100);
+        last.extend_from_slice(b"left over");
+        let address = last.as_ptr();
+        pool.put(last);
+        let again = pool.take(100);
+        assert_eq!((again.as_ptr(), again.len()), (address, 0));
+        assert_eq!(pool.idle(), ByteCount(100));
+    }
+
+    #[test]
+    fn a_buffer_that_is_too_small_makes_way_for_one_of_the_right_size() {
+        let pool = BufferPool::new();
+        pool.put(Vec::with_capacity(100));
+        assert_eq!(pool.take(150).capacity(), 150);
+        assert_eq!(pool.idle(), ByteCount(0));
     }
 }

@@ -36,7 +36,7 @@ impl Ready {
     /// The next batch; blocks until there is one.
     pub(crate) fn take(&self) -> Result<Batch, LoadError> {
         let mut state = self.lock();
-        state.waits += u64::from(state.batches.is_empty());
+        state.waits += u64::from(state.taken > 0 && state.batches.is_empty());
         loop {
             if let Some(batch) = state.batches.pop_front() {
                 state.taken += 1;
@@ -54,7 +54,8 @@ impl Ready {
         self.lock().taken
     }
 
-    /// How often the rank found no batch ready.
+    /// How often the rank found no batch ready. Its first one it always waits for, so that does not
+    /// count.
     pub(crate) fn waits(&self) -> u64 {
         self.lock().waits
     }

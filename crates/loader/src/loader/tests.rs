@@ -1,0 +1,523 @@
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use bytes::Bytes;
+use feedrate_dataset::Plan;
+use feedrate_workload::{Schedule, Workload};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{NEVER, PausedRuntime, WatchedStore, source, workload};
+
+const MILLI: Duration = Duration::from_millis(1);
+/// Longer than all delays of a test together.
+const SETTLED: Duration = Duration::from_hours(1);
+const AMPLE: ByteCount = ByteCount(1 << 28);
+
+/// A data set in a watched store, and what loaders need to read it.
+struct Rig {
+    runtime: PausedRuntime,
+    store: Arc<WatchedStore>,
+    source: Arc<Source>,
+    workload: Workload,
+    schedule: Schedule,
+    first_batches: FirstBatches,
+    process_budget: ByteCount,
+}
+
+impl Rig {
+    fn new(options: &[&str], ranks: u32) -> Self {
+        Self::with_store(options, ranks, |store| store)
+    }
+
+    fn with_store(
+        options: &[&str],
+        ranks: u32,
+        watch: impl FnOnce(WatchedStore) -> WatchedStore,
+    ) -> Self {
+        let workload = workload(options);
+        let store = Arc::new(watch(WatchedStore::holding(&workload)));
+        Self {
+            runtime: PausedRuntime::start(),
+            source: source(&workload, &store, false),
+            store,
+            schedule: Schedule::new(&workload, ranks).unwrap(),
+            first_batches: FirstBatches::new(ranks),
+            workload,
+            process_budget: AMPLE,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::new(
+            &self.workload.reader,
+            self.workload.storage.prefetch_window,
+            self.workload.dataset.num_samples_per_file,
+            self.source.format.largest_file(),
+            self.process_budget,
+            self.schedule.ranks,
+        )
+    }
+
+    fn loader(&self) -> Loader {
+        Loader::new(
+            Arc::clone(&self.source),
+            self.limits(),
+            self.schedule.batch_size,
+            self.first_batches.clone(),
+            self.runtime.handle().clone(),
+        )
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::new(&self.workload, &self.schedule, 1, 0)
+    }
+
+    fn start(&self, loader: &mut Loader, rank: u32) {
+        let plan = self.plan();
+        loader.start_epoch(plan.visits(rank, 0..plan.samples_per_rank()));
+    }
+
+    /// The files of a rank's visits, in order.
+    fn visited(&self, rank: u32) -> Vec<u64> {
+        let plan = self.plan();
+        plan.visits(rank, 0..plan.samples_per_rank()).map(|visit| visit.file).collect()
+    }
+
+    fn asked_for(&self) -> Vec<ObjectKey> {
+        self.store.seen().keys.clone()
+    }
+
+    fn keys(&self, files: impl IntoIterator<Item = u64>) -> Vec<ObjectKey> {
+        files.into_iter().map(|file| self.source.layout.key(file)).collect()
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.source.format.file_len(0)
+    }
+
+    /// Notes the most bytes that `loader` ever holds.
+    fn highest_held(&self, loader: &Loader) -> Arc<AtomicU64> {
+        let (held, highest) = (Arc::clone(&loader.carried.held), Arc::new(AtomicU64::new(0)));
+        let noted = Arc::clone(&highest);
+        self.store.at_each_get(move || {
+            noted.fetch_max(held.bytes(), Ordering::Relaxed);
+        });
+        highest
+    }
+
+    /// Takes all batches of an epoch and checks every byte of them. Returns the bytes that arrived.
+    fn take_all(&self, loader: &mut Loader, rank: u32) -> u64 {
+        let plan = self.plan();
+        let mut arrived = 0;
+        for step in 0..self.schedule.steps {
+            let batch = loader.next_batch().unwrap();
+            assert_eq!(batch.samples(), self.schedule.batch_size);
+            let positions = step * batch.samples()..(step + 1) * batch.samples();
+            let mut expected: Vec<u64> =
+                positions.map(|position| plan.sample(rank, position).file).collect();
+            expected.dedup();
+            let mut found = batch.files();
+            for file in expected {
+                assert!(self.source.format.verify(file, found.next().unwrap()).is_ok());
+            }
+            assert_eq!(found.next(), None);
+            arrived += batch.arrived().0;
+        }
+        arrived
+    }
+
+    fn held(&self, loader: &Loader) -> u64 {
+        self.runtime.pass(MILLI);
+        loader.carried.held.bytes()
+    }
+}
+
+fn index(key: &ObjectKey) -> u64 {
+    let digits = key.as_str().split('_').nth(1).unwrap();
+    digits.parse().unwrap()
+}
+
+const IN_ORDER: [&str; 2] = ["reader.file_shuffle=off", "reader.sample_shuffle=off"];
+
+fn in_order<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    IN_ORDER.iter().chain(options).copied().collect()
+}
+
+#[test]
+fn batches_come_in_the_order_of_the_plan_whatever_order_their_files_land_in() {
+    let options = ["dataset.num_files_train=48", "reader.batch_size=4", "reader.read_threads=4"];
+    let rig = Rig::with_store(&options, 1, |store| {
+        store.delayed(|key, _| MILLI * (100 - index(key) as u32))
+    });
+    let mut loader = rig.loader();
+    rig.start(&mut loader, 0);
+    assert_eq!(rig.take_all(&mut loader, 0), 48 * rig.file_bytes());
+    assert!(matches!(loader.next_batch(), Err(LoadError::Exhausted)));
+    assert!(matches!(loader.next_batch(), Err(LoadError::Exhausted)));
+    assert_eq!(rig.held(&loader), 0);
+}
+
+#[test]
+fn files_are_asked_for_in_the_order_in_which_batches_need_them() {
+    let options = ["dataset.num_files_train=48", "reader.batch_size=4"];
+    let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
+    let mut loader = rig.loader();
+    rig.start(&mut loader, 0);
+    rig.take_all(&mut loader, 0);
+    assert_eq!(rig.asked_for(), rig.keys(rig.visited(0)));
+}
+
+#[test]
+fn the_windows_of_all_readers_are_never_exceeded() {
+    for (readers, window, expected) in [(4, 2, 8), (1, 3, 3), (1, 1, 1), (4, 1, 4)] {
+        let readers = format!("reader.read_threads={readers}");
+        let window = format!("storage.storage_options.prefetch_window={window}");
+        let options = ["dataset.num_files_train=48", "reader.batch_size=4", &readers, &window];
+        let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
+        let mut loader = rig.loader();
+        rig.start(&mut loader, 0);
+        rig.take_all(&mut loader, 0);
+        assert_eq!(rig.store.seen().highest, expected, "{readers}, {window}");
+    }
+}
+
+#[test]
+fn without_readers_the_ranks_own_thread_reads_one_file_at_a_time() {
+    let options = ["dataset.num_files_train=16", "reader.batch_size=4", "reader.read_threads=0"];
+    let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
+    let threads = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = Arc::clone(&threads);
+    rig.store.at_each_get(move || {
+        noted.lock().unwrap().insert(format!("{:?}", thread::current().id()));
+    });
+    let mut loader = rig.loader();
+    rig.start(&mut loader, 0);
+    rig.runtime.pass(SETTLED);
+    assert_eq!(rig.asked_for(), []);
+    assert_eq!(rig.take_all(&mut loader, 0), 16 * rig.file_bytes());
+    assert_eq!(rig.store.seen().highest, 1);
+    assert_eq!(rig.asked_for(), rig.keys(rig.visited(0)));
+    let own = format!("{:?}", thread::current().id());
+    assert_eq!(*threads.lock().unwrap(), BTreeSet::from([own]));
+    assert!(matches!(loader.next_batch(), Err(LoadError::Exhausted)));
+    assert_eq!(rig.held(&loader), 0);
+}
+
+#[test]
+fn nothing_is_read_beyond_the_ready_batches_and_the_window() {
+    let options = [
+        "dataset.num_files_train=80",
+        "reader.batch_size=4",
+        "reader.read_threads=2",
+        "reader.prefetch_size=2",
+        "storage.storage_options.prefetch_window=3",
+    ];
+    let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
+    let mut loader = rig.loader();
+    rig.start(&mut loader, 0);
+    for taken in 0..4 {
+        rig.runtime.pass(SETTLED);
+        assert_eq!(rig.asked_for().len(), taken * 4 + 2 * 4 + 2 * 3);
+        loader.next_batch().unwrap();
+    }
+}
+
+#[test]
+fn a_slow_consumer_never_makes_the_loader_hold_more_than_its_budget() {
+    let options = [
+        "dataset.num_files_train=96",
+        "dataset.record_length_bytes=262144",
+        "reader.batch_size=4",
+        "reader.read_threads=2",
+    ];
+    let mut rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
+    rig.process_budget = ByteCount(20 * rig.file_bytes() + 1);
+    let mut loader = rig.loader();
+    let highest = rig.highest_held(&loader);
+    rig.start(&mut loader, 0);
+    for _ in 0..rig.schedule.steps {
+        let batch = loader.next_batch().unwrap();
+        rig.runtime.pass(SETTLED);
+        drop(batch);
+    }
+    assert_eq!(highest.load(Ordering::Relaxed), 20 * rig.file_bytes());
+    assert_eq!(rig.held(&loader), 0);
+    let idle = rig.source.pool.idle();
+    assert!(idle <= rig.process_budget, "{idle} of buffers for {}", rig.process_budget);
+    assert!(idle.0 >= 20 * rig.file_bytes(), "{idle} of buffers came back");
+}
+
+#[test]
+fn a_budget_below_two_batches_is_raised_to_them_and_kept() {
+    for (per_file, batch, shuffle) in [(1, 4, "off"), (4, 6, "off"), (4, 3, "seed"), (7, 2, "off")]
+    {
+        let per_file = format!("dataset.num_samples_per_file={per_file}");
+        let batch = format!("reader.batch_size={batch}");
+        let shuffle = format!("reader.sample_shuffle={shuffle}");
+        let options = ["dataset.num_files_train=24", &per_file, &batch, &shuffle];
+        let mut rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
+        rig.process_budget = ByteCount(0);
+        let budget = rig.limits().byte_budget.0;
+        let mut loader = rig.loader();
+        let highest = rig.highest_held(&loader);
+        rig.start(&mut loader, 0);
+        for _ in 0..rig.schedule.steps {
+            let batch = loader.next_batch().unwrap();
+            rig.runtime.pass(SETTLED);
+            drop(batch);
+        }
+        let highest = highest.load(Ordering::Relaxed);
+        assert!(highest <= budget, "{highest} of {budget} with {options:?}");
+        assert!(highest > 0 && rig.held(&loader) == 0);
+    }
+}
+
+#[test]
+fn no_rank_reads_ahead_before_all_have_their_first_batch() {
+    let options = in_order(&["dataset.num_files_train=64", "reader.batch_size=4"]);
+    // Rank 1's files are slow.
+    let rig = Rig::with_store(&options, 2, |store| {
+        store.delayed(|key, _| if index(key) < 32 { MILLI } else { MILLI * 100 })
+    });
+    let mut loaders = [rig.loader(), rig.loader()];
+    let first_batches: BTreeSet<_> = rig.keys((0..4).chain(32..36)).into_iter().collect();
+    for epoch in 0..3 {
+        for (loader, rank) in loaders.iter_mut().zip(0..) {
+            rig.start(loader, rank);
+        }
+        for (loader, rank) in loaders.iter_mut().zip(0..) {
+            rig.take_all(loader, rank);
+        }
+        let keys = rig.asked_for();
+        let of_epoch = &keys[epoch * 64..];
+        assert_eq!(of_epoch.len(), 64);
+        assert_eq!(of_epoch[..8].iter().cloned().collect::<BTreeSet<_>>(), first_batches);
+    }
+}
+
+#[test]
+fn a_file_that_serves_several_batches_is_read_and_counted_once() {
+    let options = in_order(&[
+        "dataset.num_files_train=8",
+        "dataset.num_samples_per_file=4",
+        "reader.batch_size=2",
+    ]);
+    for readers in ["reader.read_threads=2", "reader.read_threads=0"] {
+        let rig = Rig::new(&[&options[..], &[readers]].concat(), 1);
+        let mut loader = rig.loader();
+        rig.start(&mut loader, 0);
+        let arrived: Vec<_> =
+            (0..16).map(|_| loader.next_batch().unwrap().arrived().0 / rig.file_bytes()).collect();
+        assert_eq!(arrived, [1, 0].repeat(8), "{readers}");
+        assert_eq!(rig.asked_for(), rig.keys(0..8), "{readers}");
+        assert_eq!(rig.held(&loader), 0);
+    }
+}
+
+#[test]
+fn an_error_comes_behind_the_batches_before_it_and_ends_the_epoch() {
+    let options = in_order(&[
+        "dataset.num_files_train=40",
+        "reader.batch_size=4",
+        "storage.storage_options.prefetch_window=1",
+    ]);
+    for readers in ["reader.read_threads=1", "reader.read_threads=0"] {
+        let key = ObjectKey::new("train/img_09_of_40.npz");
+        let missing = key.clone();
+        let options = [&options[..], &[readers, "dataset.file_prefix=img"]].concat();
+        let rig = Rig::with_store(&options, 1, |store| store.without(missing));
+        let mut loader = rig.loader();
+        rig.start(&mut loader, 0);
+        loader.next_batch().unwrap();
+        loader.next_batch().unwrap();
+        let error = loader.next_batch().unwrap_err();
+        assert!(matches!(error, LoadError::Store(_)), "{error:?}");
+        assert!(error.to_string().contains(key.as_str()), "{error}");
+        assert!(matches!(loader.next_batch(), Err(LoadError::Exhausted)));
+        assert_eq!(rig.asked_for(), rig.keys(0..10));
+        assert_eq!(rig.held(&loader), 0);
+    }
+}
+
+#[test]
+fn bytes_that_were_not_generated_are_an_error_that_names_the_file() {
+    for readers in ["reader.read_threads=2", "reader.read_threads=0"] {
+        let options = in_order(&["dataset.num_files_train=16", "reader.batch_size=4", readers]);
+        let mut rig = Rig::new(&options, 1);
+        rig.source = source(&rig.workload, &rig.store, true);
+        let mut loader = rig.loader();
+        rig.start(&mut loader, 0);
+        rig.take_all(&mut loader, 0);
+
+        let key = rig.source.layout.key(5);
+        let mut wrong = Vec::new();
+        rig.source.format.write(5, &mut wrong);
+        wrong[2000] ^= 1;
+        rig.runtime.handle().block_on(rig.store.put(&key, Bytes::from(wrong))).unwrap();
+        rig.start(&mut loader, 0);
+        let error = (0..4).find_map(|_| loader.next_batch().err()).unwrap();
+        assert!(matches!(&error, LoadError::Mismatch { key: named, .. } if *named == key));
+        for part in [key.as_str(), "2000"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        assert_eq!(rig.held(&loader), 0);
+    }
+}
+
+#[test]
+fn dropping_the_loader_cancels_its_reads() {
+    let options = ["dataset.num_files_train=64", "reader.batch_size=4"];
+    let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| NEVER));
+    let mut loader = rig.loader();
+    let held = Arc::clone(&loader.carried.held);
+    rig.start(&mut loader, 0);
+    rig.runtime.pass(MILLI);
+    assert_eq!(rig.store.seen().in_flight, 4);
+    assert_eq!(held.bytes(), 4 * rig.file_bytes());
+    drop(loader);
+    rig.runtime.pass(MILLI);
+    assert_eq!(rig.store.seen().in_flight, 0);
+    assert_eq!(held.bytes(), 0);
+}
+
+#[test]
+fn an_epoch_that_is_left_in_the_middle_holds_nothing_and_blocks_no_later_one() {
+    let options = ["dataset.num_files_train=64", "reader.batch_size=4"];
+    for taken in [0, 1, 3] {
+        let rig = Rig::with_store(&options, 2, |store| store.delayed(|_, _| MILLI));
+        let mut loaders = [rig.loader(), rig.loader()];
+        for (loader, rank) in loaders.iter_mut().zip(0..) {
+            rig.start(loader, rank);
+            for _ in 0..taken.min(rank + 1) {
+                loader.next_batch().unwrap();
+            }
+        }
+        for loader in &mut loaders {
+            loader.end_epoch();
+            assert_eq!(rig.held(loader), 0);
+        }
+        for (loader, rank) in loaders.iter_mut().zip(0..) {
+            rig.start(loader, rank);
+        }
+        for (loader, rank) in loaders.iter_mut().zip(0..) {
+            rig.take_all(loader, rank);
+            assert_eq!(rig.held(loader), 0);
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_waits_hears_of_a_runtime_that_ends() {
+    let options = ["dataset.num_files_train=8", "reader.batch_size=4"];
+    let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| NEVER));
+    let mut loader = rig.loader();
+    rig.start(&mut loader, 0);
+    rig.runtime.pass(MILLI);
+    let rank = thread::spawn(move || loader.next_batch().unwrap_err());
+    drop(rig);
+    let error = rank.join().unwrap();
+    assert!(matches!(error, LoadError::Stopped(_)), "{error:?}");
+}
+
+/// The most GETs in flight when a rank without computation reads from a store with this delay.
+fn highest_in_flight(delay: fn(usize) -> Duration) -> usize {
+    let options = [
+        "dataset.num_files_train=800",
+        "reader.batch_size=16",
+        "reader.read_threads=4",
+        "storage.storage_options.prefetch_window=32",
+    ];
+    let rig = Rig::with_store(&options, 1, |store| store.delayed(move |_, count| delay(count)));
+    let real = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    let mut loader = rig.loader();
+    loader.runtime = real.handle().clone();
+    for _ in 0..4 {
+        rig.start(&mut loader, 0);
+        for _ in 0..rig.schedule.steps {
+            loader.next_batch().unwrap();
+        }
+    }
+    rig.store.seen().highest
+}
+
+#[test]
+fn a_distant_store_gets_more_in_flight_until_the_windows_are_full() {
+    assert_eq!(highest_in_flight(|_| Duration::from_millis(20)), 128);
+}
+
+#[test]
+fn a_saturated_store_does_not_get_more_in_flight_in_one_epoch_after_the_other() {
+    let highest = highest_in_flight(|count| Duration::from_micros(200) * count as u32);
+    assert!(highest <= 64, "{highest} in flight");
+}
+
+#[derive(Debug)]
+struct Shape {
+    files: u64,
+    per_file: u64,
+    batch: u64,
+    readers: u32,
+    window: u32,
+    prefetch: u32,
+    budget: u64,
+    ranks: u32,
+    shuffle: &'static str,
+    delays: u64,
+}
+
+prop_compose! {
+    fn shape()(
+        files in 8_u64..30,
+        per_file in 1_u64..6,
+        batch in 1_u64..5,
+        readers in 0_u32..4,
+        window in 1_u32..5,
+        prefetch in 0_u32..4,
+        budget in 0_u64..200_000,
+        ranks in 1_u32..3,
+        shuffle in prop_oneof![Just("off"), Just("seed")],
+        delays: u64,
+    ) -> Shape {
+        Shape { files, per_file, batch, readers, window, prefetch, budget, ranks, shuffle, delays }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// No mix of bounds, however tight, lets an epoch hang, loses a byte or keeps one.
+    #[test]
+    fn every_epoch_comes_to_its_end(shape in shape()) {
+        let options = [
+            format!("dataset.num_files_train={}", shape.files),
+            format!("dataset.num_samples_per_file={}", shape.per_file),
+            format!("reader.batch_size={}", shape.batch),
+            format!("reader.read_threads={}", shape.readers),
+            format!("reader.prefetch_size={}", shape.prefetch),
+            format!("reader.sample_shuffle={}", shape.shuffle),
+            format!("storage.storage_options.prefetch_window={}", shape.window),
+        ];
+        let options: Vec<_> = options.iter().map(String::as_str).collect();
+        let delays = shape.delays;
+        let mut rig = Rig::with_store(&options, shape.ranks, |store| {
+            store.delayed(move |key, _| MILLI * ((delays >> (index(key) * 2)) % 4) as u32)
+        });
+        rig.process_budget = ByteCount(shape.budget);
+        let mut loaders: Vec<_> = (0..shape.ranks).map(|_| rig.loader()).collect();
+        for _ in 0..2 {
+            for (loader, rank) in loaders.iter_mut().zip(0..) {
+                rig.start(loader, rank);
+            }
+            for (loader, rank) in loaders.iter_mut().zip(0..) {
+                let visits = rig.visited(rank).len() as u64;
+                prop_assert_eq!(rig.take_all(loader, rank), visits * rig.file_bytes());
+                prop_assert_eq!(rig.held(loader), 0);
+            }
+        }
+        let bound = (shape.readers * shape.window).max(1) * shape.ranks;
+        prop_assert!(rig.store.seen().highest <= bound as usize);
+    }
+}

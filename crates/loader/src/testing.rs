@@ -1,0 +1,248 @@
+//! What tests of loading need: a store in memory that notes what it is asked for and answers late, or
+//! not at all, on demand; a data set in it; and a runtime whose clock skips the waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use feedrate_dataset::{FileFormat, Layout};
+use feedrate_storage::{Fetched, Listed, MemoryStore, ObjectKey, Store, StoreError};
+use feedrate_workload::{Override, Request, Workload, resolve};
+use futures::future::BoxFuture;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::{BufferPool, Source};
+
+/// A delay that does not end.
+pub const NEVER: Duration = Duration::MAX;
+
+/// The preset `retinanet_b200` as npz files of 4,096 samples' bytes, with `options` (`a.b=c`) on top.
+///
+/// # Panics
+/// When they do not resolve.
+pub fn workload(options: &[&str]) -> Workload {
+    let small = ["dataset.format=npz", "dataset.record_length_bytes=4096"];
+    let overrides = small.iter().chain(options).map(|&option| Override::set(option)).collect();
+    let workload = "retinanet_b200".to_owned();
+    resolve(&Request { workload, overrides, ..Request::default() })
+        .unwrap_or_else(|error| panic!("{error}"))
+        .workload
+}
+
+/// How long a GET of this key takes, with so many in flight, itself among them.
+type Delay = Box<dyn Fn(&ObjectKey, usize) -> Duration + Send + Sync>;
+
+/// A [`MemoryStore`] that is watched.
+#[derive(Default)]
+pub struct WatchedStore {
+    objects: MemoryStore,
+    delay: Option<Delay>,
+    missing: BTreeSet<ObjectKey>,
+    at_get: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    seen: Mutex<Seen>,
+}
+
+/// What a [`WatchedStore`] saw.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Keys of all GETs, in the order in which they came.
+    pub keys: Vec<ObjectKey>,
+    /// GETs in flight now.
+    pub in_flight: usize,
+    /// The most GETs that were in flight at once.
+    pub highest: usize,
+}
+
+impl fmt::Debug for WatchedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedStore").field("seen", &*self.seen()).finish_non_exhaustive()
+    }
+}
+
+/// A GET in flight; over when it is dropped, however it ends.
+struct InFlight<'a>(&'a WatchedStore);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.seen().in_flight -= 1;
+    }
+}
+
+impl WatchedStore {
+    /// The training files of `workload`, each of which a GET brings at once.
+    ///
+    /// # Panics
+    /// When the workload's files cannot be made.
+    pub fn holding(workload: &Workload) -> Self {
+        let (layout, format) = names_and_contents(workload);
+        let objects = MemoryStore::new();
+        for file in 0..format.files() {
+            let mut bytes = Vec::new();
+            format.write(file, &mut bytes);
+            let put = async { objects.put(&layout.key(file), Bytes::from(bytes)).await };
+            futures::executor::block_on(put).expect("memory takes everything");
+        }
+        Self { objects, ..Self::default() }
+    }
+
+    /// Delays each GET by what `delay` says, on tokio's clock.
+    #[must_use]
+    pub fn delayed(
+        mut self,
+        delay: impl Fn(&ObjectKey, usize) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.delay = Some(Box::new(delay));
+        self
+    }
+
+    /// Fails GETs of `key`, after their delay.
+    #[must_use]
+    pub fn without(mut self, key: ObjectKey) -> Self {
+        self.missing.insert(key);
+        self
+    }
+
+    /// Calls `hook` at the beginning of each GET from now on.
+    ///
+    /// # Panics
+    /// When it is called twice.
+    pub fn at_each_get(&self, hook: impl Fn() + Send + Sync + 'static) {
+        assert!(self.at_get.set(Box::new(hook)).is_ok(), "there is a hook already");
+    }
+
+    /// What it saw until now.
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often each key was asked for.
+    pub fn asked(&self) -> BTreeMap<ObjectKey, usize> {
+        let mut asked = BTreeMap::new();
+        for key in &self.seen().keys {
+            *asked.entry(key.clone()).or_default() += 1;
+        }
+        asked
+    }
+
+    fn begin(&self, key: &ObjectKey) -> (InFlight<'_>, usize) {
+        let in_flight = {
+            let mut seen = self.seen();
+            seen.keys.push(key.clone());
+            seen.in_flight += 1;
+            seen.highest = seen.highest.max(seen.in_flight);
+            seen.in_flight
+        };
+        (InFlight(self), in_flight)
+    }
+}
+
+impl Store for WatchedStore {
+    fn get<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        Box::pin(async move {
+            let (_in_flight, count) = self.begin(key);
+            if let Some(hook) = self.at_get.get() {
+                hook();
+            }
+            match self.delay.as_ref().map(|delay| delay(key, count)) {
+                None | Some(Duration::ZERO) => {}
+                Some(NEVER) => std::future::pending().await,
+                Some(delay) => tokio::time::sleep(delay).await,
+            }
+            if self.missing.contains(key) {
+                let nowhere = MemoryStore::new();
+                return nowhere.get(key, range, into).await;
+            }
+            self.objects.get(key, range, into).await
+        })
+    }
+
+    fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.objects.put(key, body)
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.objects.list(prefix, page)
+    }
+
+    fn location(&self) -> String {
+        self.objects.location()
+    }
+}
+
+/// `workload`'s files in `store`.
+///
+/// # Panics
+/// When the workload's files cannot be made.
+pub fn source(workload: &Workload, store: &Arc<WatchedStore>, verify: bool) -> Arc<Source> {
+    let (layout, format) = names_and_contents(workload);
+    let store: Arc<dyn Store> = Arc::<WatchedStore>::clone(store);
+    Arc::new(Source { store, layout, format, verify, pool: BufferPool::new() })
+}
+
+fn names_and_contents(workload: &Workload) -> (Layout, FileFormat) {
+    let dataset = &workload.dataset;
+    let format = FileFormat::new(dataset).unwrap_or_else(|error| panic!("{error}"));
+    (Layout::new(dataset, "", dataset.num_files_train), format)
+}
+
+/// A runtime of one thread, so that what is spawned first runs first. Its clock jumps to the next
+/// timer when there is nothing else to do, so delays take no time but keep their order.
+#[derive(Debug)]
+pub struct PausedRuntime {
+    handle: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl PausedRuntime {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When the machine has no thread for it.
+    pub fn start() -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime for tests");
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            let _ = runtime.block_on(stopped);
+        });
+        Self { handle, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Where to spawn.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Returns when `span` has passed on this clock: when everything that is due by then is done.
+    pub fn pass(&self, span: Duration) {
+        self.handle.block_on(async { tokio::time::sleep(span).await });
+    }
+}
+
+impl Drop for PausedRuntime {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
