@@ -1,7 +1,7 @@
 //! What tests of loading need: a store in memory that notes what it is asked for and answers late, or
 //! not at all, on demand; a data set in it; and a runtime whose clock skips the waiting.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -37,12 +37,15 @@ pub fn workload(options: &[&str]) -> Workload {
 /// How long a GET of this key takes, with so many in flight, itself among them.
 type Delay = Box<dyn Fn(&ObjectKey, usize) -> Duration + Send + Sync>;
 
+/// Whether a GET of this key, asked for so many times by now, fails.
+type Fails = Box<dyn Fn(&ObjectKey, usize) -> bool + Send + Sync>;
+
 /// A [`MemoryStore`] that is watched.
 #[derive(Default)]
 pub struct WatchedStore {
     objects: MemoryStore,
     delay: Option<Delay>,
-    missing: BTreeSet<ObjectKey>,
+    fails: Option<Fails>,
     at_get: OnceLock<Box<dyn Fn() + Send + Sync>>,
     seen: Mutex<Seen>,
 }
@@ -100,10 +103,14 @@ impl WatchedStore {
         self
     }
 
-    /// Fails GETs of `key`, after their delay.
+    /// Finds nothing at a key, after the delay, when `fails` says so of the key and of how many times
+    /// it was asked for by then.
     #[must_use]
-    pub fn without(mut self, key: ObjectKey) -> Self {
-        self.missing.insert(key);
+    pub fn failing(
+        mut self,
+        fails: impl Fn(&ObjectKey, usize) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.fails = Some(Box::new(fails));
         self
     }
 
@@ -158,7 +165,8 @@ impl Store for WatchedStore {
                 Some(NEVER) => std::future::pending().await,
                 Some(delay) => tokio::time::sleep(delay).await,
             }
-            if self.missing.contains(key) {
+            let times = || self.seen().keys.iter().filter(|asked| *asked == key).count();
+            if self.fails.as_ref().is_some_and(|fails| fails(key, times())) {
                 let nowhere = MemoryStore::new();
                 return nowhere.get(key, range, into).await;
             }

@@ -6,9 +6,9 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Exp, Gamma, Normal, Poisson, Uniform};
 
-/// The longest a single step may compute. A distribution without an upper end could otherwise draw a
-/// sleep that no run comes back from.
-const LONGEST: f64 = 24.0 * 3600.0;
+/// The longest a single step may compute, in seconds: what a workload may ask for as a mean. It bounds
+/// the distributions that have no upper end.
+const LONGEST: f64 = 1e6;
 
 /// Draws one rank's compute times from its own stream (spec/dlio.md 6.3).
 #[derive(Debug)]

@@ -10,6 +10,9 @@ use crate::accelerator::Accelerator;
 use crate::clock::Moment;
 use crate::waiting::Waiting;
 
+/// Steps that memory is reserved for before the clock starts; more would be far beyond any real run.
+const MOST_STEPS_RESERVED: u64 = 1 << 20;
+
 /// Why a rank's epoch did not finish.
 #[derive(Debug)]
 pub(crate) enum Stopped {
@@ -48,7 +51,7 @@ pub(crate) fn run(
     waiting: &Waiting,
     mut step_done: impl FnMut(&StepRecord),
 ) -> Result<Finished, Stopped> {
-    let mut records = Vec::with_capacity(steps as usize);
+    let mut records = Vec::with_capacity(steps.min(MOST_STEPS_RESERVED) as usize);
     let (mut samples, mut bytes) = (0, ByteCount(0));
     let mut first_step_over = None;
 

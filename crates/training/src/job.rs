@@ -1,5 +1,8 @@
 //! A whole training: ranks as threads, epochs one after the other, records gathered on rank 0.
 
+#[cfg(test)]
+mod tests;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -79,6 +82,16 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// What the other ranks are told.
+    fn cause(&self) -> String {
+        match self {
+            Self::Load { source, .. } => source.to_string(),
+            Self::Observer(_) | Self::Unexpected { .. } => self.to_string(),
+        }
+    }
+}
+
 impl Job {
     /// The limits of each rank's loader.
     pub fn limits(&self) -> Limits {
@@ -115,7 +128,8 @@ pub fn run(
         job,
     });
     let (results, finished) = mpsc::channel();
-    for world in in_process::world(shared.job.schedule.ranks) {
+    let worlds = in_process::world(shared.job.schedule.ranks);
+    for world in worlds.iter().cloned() {
         let (shared, results) = (Arc::clone(&shared), results.clone());
         let rank = world.rank();
         let body = move || {
@@ -127,13 +141,16 @@ pub fn run(
                     }))
                 });
             if let Err(RankError::Failed(error)) = &outcome {
-                world.abort(error.to_string());
+                world.abort(error.cause());
             }
             // The receiver is gone only when the run has been given up.
             let _ = results.send(outcome);
         };
         thread::Builder::new().name(format!("rank-{rank}")).spawn(body).map_err(|error| {
-            RunError::Unexpected { rank, reason: format!("no thread for it: {error}") }
+            // Those that have started must not wait for those that will not.
+            let error = RunError::Unexpected { rank, reason: format!("no thread for it: {error}") };
+            worlds[0].abort(error.cause());
+            error
         })?;
     }
     drop(results);
@@ -275,12 +292,12 @@ impl Shared {
     fn new_record(&self) -> RunRecord {
         let Job { workload, schedule, source, requests, .. } = &self.job;
         let dataset = &workload.dataset;
-        let file_bytes = source.format.file_len(0);
+        let mean_file = source.format.total_bytes() / source.format.files().max(1);
         let held = self.limits.most_files_held(
             schedule.batch_size,
             dataset.num_samples_per_file,
-            file_bytes,
-        ) * u64::from(schedule.ranks);
+            mean_file,
+        );
         RunRecord {
             start: Stamp::now(),
             end: Stamp::now(),
@@ -290,19 +307,23 @@ impl Shared {
             requests: requests.summary(),
             process: ProcessUsage::default(),
             waiting_cpu: self.sampler.sums(),
-            window_share_of_epoch: held as f64 / dataset.num_files_train as f64,
-            byte_budget: ByteCount(self.limits.byte_budget.0 * u64::from(schedule.ranks)),
+            window_share_of_epoch: held as f64 * f64::from(schedule.ranks)
+                / dataset.num_files_train as f64,
+            byte_budget: ByteCount(
+                self.limits.byte_budget.0.saturating_mul(u64::from(schedule.ranks)),
+            ),
         }
     }
 
     fn bring_up_to_date(&self, run: &mut RunRecord, first_step_over: Option<Moment>) {
         run.end = Stamp::now();
         run.requests = self.job.requests.summary();
-        run.process = ProcessUsage::current().unwrap_or_default();
         run.waiting_cpu = self.sampler.sums();
-        if run.time_to_first_step.is_none() {
-            run.time_to_first_step = first_step_over
-                .map(|moment| Seconds((run.process.age - (Moment::now() - moment)).0.max(0.0)));
+        let Ok(usage) = ProcessUsage::current() else { return };
+        run.process = usage;
+        if let (None, Some(moment)) = (run.time_to_first_step, first_step_over) {
+            let since = Moment::now() - moment;
+            run.time_to_first_step = Some(Seconds((usage.age - since).0.max(0.0)));
         }
     }
 }

@@ -47,21 +47,22 @@ impl Sampler {
         let thread = {
             let (sums, stop) = (Arc::clone(&sums), Arc::clone(&stop));
             let cpu_time = if co_located { host_cpu_time } else { own_cpu_time };
+            // Looks at the CPUs only while a rank waits: reading `/proc` takes CPU time itself.
+            let look = move || {
+                let cpu = if waiting.any() { cpu_time().ok() } else { None };
+                cpu.map(|cpu| (Instant::now(), cpu))
+            };
             let sample = move || {
-                let mut waited_before = false;
-                let mut before = (Instant::now(), cpu_time().ok());
+                let mut before = look();
                 while !stop.load(Ordering::Relaxed) {
                     thread::sleep(INTERVAL);
-                    let waits = waiting.any();
-                    let now = (Instant::now(), cpu_time().ok());
-                    if let (true, true, Some(cpu_before), Some(cpu_now)) =
-                        (waited_before, waits, before.1, now.1)
-                    {
+                    let now = look();
+                    if let (Some((then, cpu_then)), Some((now, cpu_now))) = (before, now) {
                         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
-                        sums.waited += Seconds::from(now.0 - before.0);
-                        sums.cpu += Seconds::from(cpu_now.saturating_sub(cpu_before));
+                        sums.waited += Seconds::from(now - then);
+                        sums.cpu += Seconds::from(cpu_now.saturating_sub(cpu_then));
                     }
-                    (waited_before, before) = (waits, now);
+                    before = now;
                 }
             };
             thread::Builder::new().name("cpu-sampler".to_owned()).spawn(sample).ok()

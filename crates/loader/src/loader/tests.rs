@@ -328,7 +328,8 @@ fn an_error_comes_behind_the_batches_before_it_and_ends_the_epoch() {
         let key = ObjectKey::new("train/img_09_of_40.npz");
         let missing = key.clone();
         let options = [&options[..], &[readers, "dataset.file_prefix=img"]].concat();
-        let rig = Rig::with_store(&options, 1, |store| store.without(missing));
+        let rig =
+            Rig::with_store(&options, 1, |store| store.failing(move |key, _| *key == missing));
         let mut loader = rig.loader();
         rig.start(&mut loader, 0);
         loader.next_batch().unwrap();
