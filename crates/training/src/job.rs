@@ -129,27 +129,13 @@ pub fn run(
     });
     let (results, finished) = mpsc::channel();
     let worlds = in_process::world(shared.job.schedule.ranks);
-    for world in worlds.iter().cloned() {
-        let (shared, results) = (Arc::clone(&shared), results.clone());
+    for world in &worlds {
         let rank = world.rank();
-        let body = move || {
-            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| rank_main(&shared, &world)))
-                .unwrap_or_else(|_| {
-                    Err(RankError::Failed(RunError::Unexpected {
-                        rank: world.rank(),
-                        reason: "its thread panicked".to_owned(),
-                    }))
-                });
-            if let Err(RankError::Failed(error)) = &outcome {
-                world.abort(error.cause());
-            }
-            // The receiver is gone only when the run has been given up.
-            let _ = results.send(outcome);
-        };
+        let body = rank_thread(Arc::clone(&shared), world.clone(), results.clone());
         thread::Builder::new().name(format!("rank-{rank}")).spawn(body).map_err(|error| {
-            // Those that have started must not wait for those that will not.
             let error = RunError::Unexpected { rank, reason: format!("no thread for it: {error}") };
-            worlds[0].abort(error.cause());
+            // Those that have started must not wait for those that will not.
+            world.abort(error.cause());
             error
         })?;
     }
@@ -157,11 +143,30 @@ pub fn run(
     collect(&finished, shared.job.schedule.ranks)
 }
 
+/// What a rank's thread runs. However it ends, the other ranks and `results` hear of it.
+fn rank_thread(
+    shared: Arc<Shared>,
+    world: in_process::Rank,
+    results: mpsc::Sender<RankOutcome>,
+) -> impl FnOnce() {
+    move || {
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| rank_main(&shared, &world)))
+            .unwrap_or_else(|_| {
+                Err(RankError::Failed(RunError::Unexpected {
+                    rank: world.rank(),
+                    reason: "its thread panicked".to_owned(),
+                }))
+            });
+        if let Err(RankError::Failed(error)) = &outcome {
+            world.abort(error.cause());
+        }
+        // The receiver is gone only when the run has been given up.
+        let _ = results.send(outcome);
+    }
+}
+
 /// Waits for all ranks, or for the first failure and then a little for the others.
-fn collect(
-    finished: &mpsc::Receiver<Result<Option<RunRecord>, RankError>>,
-    ranks: u32,
-) -> Result<RunRecord, RunError> {
+fn collect(finished: &mpsc::Receiver<RankOutcome>, ranks: u32) -> Result<RunRecord, RunError> {
     let mut record = None;
     let mut failure = None;
     let mut deadline = None;
@@ -202,6 +207,9 @@ struct Shared {
     progress: Arc<Progress>,
 }
 
+/// How a rank ended; rank 0 brings the record of the run.
+type RankOutcome = Result<Option<RunRecord>, RankError>;
+
 enum RankError {
     Failed(RunError),
     /// Another rank failed; it says itself why.
@@ -214,8 +222,8 @@ impl From<Aborted> for RankError {
     }
 }
 
-/// One rank's life: all epochs. Rank 0 returns the record of the run.
-fn rank_main(shared: &Shared, world: &dyn World) -> Result<Option<RunRecord>, RankError> {
+/// One rank's life: all epochs.
+fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
     let Job { workload, schedule, .. } = &shared.job;
     let (rank, speaks) = (world.rank(), world.rank() == 0);
     wake_exactly();
