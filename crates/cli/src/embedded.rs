@@ -6,8 +6,10 @@
 //! lives as long as that pipe: when the parent ends, in whatever way, the pipe closes and the child
 //! ends too. Only the line `keep` lets it outlive the parent.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -51,6 +53,8 @@ impl EmbeddedServer {
             .arg("serve-task")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // A terminal's Ctrl-C is for the parent; see `interrupt`.
+            .process_group(0)
             .spawn()
             .context("cannot start the embedded server")?;
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -144,5 +148,9 @@ fn end_with_parent() {
     let said_keep = io::stdin().lock().lines().any(|line| line.is_ok_and(|line| line == KEEP));
     if !said_keep {
         std::process::exit(0);
+    }
+    // Whoever reads the parent's stderr waits until nobody holds it any more.
+    if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stderr(&nowhere);
     }
 }

@@ -8,7 +8,9 @@ use crate::exit::INTERRUPTED;
 /// Ends this process with code 130 on the first SIGINT or SIGTERM, after saying `what_stays`.
 ///
 /// Nothing else needs to be done: finished epochs are on disk, and child processes (a training, the
-/// embedded server) end by themselves when the pipe from this process closes.
+/// embedded server) end by themselves when the pipe from this process closes. They are in process
+/// groups of their own, so that a terminal's Ctrl-C does not end them first, which would look like a
+/// failure of theirs.
 pub(crate) fn exit_on_signal(runtime: &Handle, what_stays: &'static str) {
     runtime.spawn(async move {
         let (Ok(mut interrupt), Ok(mut terminate)) =

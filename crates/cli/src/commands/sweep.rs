@@ -2,6 +2,7 @@
 //! own, and the table of them all.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -242,6 +243,8 @@ fn run_child(task: &Task, quiet: bool) -> anyhow::Result<Option<String>> {
         .arg("train-task")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        // A terminal's Ctrl-C is for the parent; see `interrupt`.
+        .process_group(0)
         .spawn()
         .with_context(|| format!("cannot start the process of NP {}", task.np))?;
     let told = follow(&mut child, task, quiet);

@@ -34,7 +34,7 @@ fn interrupted_by(signal: impl Fn(&Running)) {
     let (sweep, children) = under_way(&place);
     let interrupted = Instant::now();
     signal(&sweep);
-    sweep.ends().with_code(130).telling(&["interrupted"]);
+    sweep.ends().with_code(130).telling(&["interrupted"]).keeping_quiet_about("error");
     let limit = Duration::from_secs(2);
     while children.iter().any(Process::is_alive) {
         assert!(interrupted.elapsed() < limit, "still there: {children:?}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feedrate_s3_server::RequestCounts;
 use rustix::process::{Pid, Signal, kill_process};
@@ -255,6 +255,13 @@ fn a_server_that_is_kept_answers_with_the_printed_keys_which_stand_nowhere_else(
     let kept = Kept(Pid::from_raw(server.pid.cast_signed()).unwrap());
     let said = sweep.ends().with_code(0);
     assert!(server.is_alive());
+    // It lets go of the sweep's stderr, whose reader would otherwise wait for it.
+    let stderr = format!("/proc/{}/fd/2", server.pid);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while fs::read_link(&stderr).unwrap() != Path::new("/dev/null") {
+        assert!(Instant::now() < deadline, "{}", fs::read_link(&stderr).unwrap().display());
+        thread::sleep(Duration::from_millis(2));
+    }
     let exports = said.stderr.lines().find(|line| line.starts_with("export ")).unwrap();
     let environment = environment_of(exports);
 
