@@ -2,7 +2,7 @@
 //! forms batches.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use feedrate_dataset::Visit;
@@ -11,32 +11,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::batch::{Batch, Held, Landed};
-use crate::first_batches::{FirstBatches, Gate};
+use crate::first_batches::Gate;
 use crate::limits::Limits;
 use crate::loader::{LoadError, Source, Visits};
-use crate::ramp::Ramp;
 use crate::ready::Ready;
-
-/// What a rank's feeders hand from one epoch to the next.
-#[derive(Debug, Clone)]
-pub(crate) struct Carried {
-    /// The target in flight, and what it was learnt from.
-    ramp: Arc<Mutex<Ramp>>,
-    /// Bytes of the rank that are in flight, landed or in batches, also in one that outlives its
-    /// epoch.
-    pub(crate) held: Arc<Held>,
-}
-
-impl Carried {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let ramp = Ramp::new(limits.target_in_flight, limits.window);
-        Self { ramp: Arc::new(Mutex::new(ramp)), held: Arc::new(Held::default()) }
-    }
-
-    pub(crate) fn ramp(&self) -> MutexGuard<'_, Ramp> {
-        self.ramp.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::turns::Turns;
 
 /// A visit in the window: issued, and perhaps landed.
 #[derive(Debug)]
@@ -60,11 +39,13 @@ pub(crate) struct Feeder {
     limits: Limits,
     batch_size: u64,
     visits: std::iter::Peekable<Visits>,
-    first_batches: FirstBatches,
+    turns: Arc<Turns>,
     gate: Gate,
     ready: Arc<Ready>,
     taken: Arc<Notify>,
-    carried: Carried,
+    /// Bytes of the rank that are in flight, landed or in batches, also in one that outlives its
+    /// epoch.
+    held: Arc<Held>,
 
     /// The window: visits issued and not yet part of a batch, in order. The first has this number.
     window: VecDeque<Slot>,
@@ -76,8 +57,6 @@ pub(crate) struct Feeder {
     /// Samples that are in batches, complete or being assembled.
     assembled: u64,
     batches_made: u64,
-    /// The target, not the window or the budget, is what holds the next GET back.
-    held_back_by_target: bool,
     waits_seen: u64,
 }
 
@@ -87,21 +66,20 @@ impl Feeder {
         limits: Limits,
         batch_size: u64,
         visits: Visits,
-        (first_batches, gate): (FirstBatches, Gate),
+        (turns, gate): (Arc<Turns>, Gate),
         (ready, taken): (Arc<Ready>, Arc<Notify>),
-        carried: Carried,
+        held: Arc<Held>,
     ) -> Self {
-        carried.ramp().start_over();
         Self {
             source,
             limits,
             batch_size,
             visits: visits.peekable(),
-            first_batches,
+            turns,
             gate,
             ready,
             taken,
-            carried,
+            held,
             window: VecDeque::new(),
             window_start: 0,
             gets: JoinSet::new(),
@@ -109,7 +87,6 @@ impl Feeder {
             arrived: ByteCount(0),
             assembled: 0,
             batches_made: 0,
-            held_back_by_target: false,
             waits_seen: 0,
         }
     }
@@ -140,40 +117,35 @@ impl Feeder {
     }
 
     fn may_issue(&mut self) -> bool {
-        self.held_back_by_target = false;
         let Some(visit) = self.visits.peek() else { return false };
         let behind_next_batch = (self.ready.taken() + 1) * self.batch_size;
         let needed_next = visit.first_position < behind_next_batch;
-        let held = self.carried.held.bytes() + self.source.format.file_len(visit.file);
-        if self.window.len() >= self.limits.window
-            || (!needed_next && held > self.limits.byte_budget.0)
-            || (visit.first_position >= self.batch_size && !self.gate.is_open())
-        {
-            return false;
-        }
-        self.held_back_by_target = self.gets.len() >= self.carried.ramp().target();
-        !self.held_back_by_target
+        let held = self.held.bytes() + self.source.format.file_len(visit.file);
+        self.window.len() < self.limits.window
+            && (needed_next || held <= self.limits.byte_budget.0)
+            && (visit.first_position < self.batch_size || self.gate.is_open())
     }
 
     fn issue(&mut self) {
         let Some(visit) = self.visits.next() else { return };
         let number = self.window_start + self.window.len() as u64;
         let expected_bytes = self.source.format.file_len(visit.file);
-        self.carried.held.add(expected_bytes);
+        self.held.add(expected_bytes);
         self.window.push_back(Slot { visit, expected_bytes, landed: None });
+        let turn = self.turns.ask(visit.first_position / self.batch_size);
         let source = Arc::clone(&self.source);
         self.gets.spawn(async move {
+            let turn = turn.await;
             let read = source.read(visit.file).await;
+            drop(turn);
             Done { number, read }
         });
     }
 
     fn land(&mut self, done: Done) -> Result<(), LoadError> {
         let (bytes, latency) = done.read?;
-        if self.held_back_by_target {
-            self.carried.ramp().landed(latency);
-        }
-        let held = &self.carried.held;
+        self.turns.landed(latency);
+        let held = &self.held;
         let slot = &mut self.window[(done.number - self.window_start) as usize];
         held.subtract(std::mem::take(&mut slot.expected_bytes));
         slot.landed = Some(Arc::new(Landed::new(bytes, &self.source.pool, held)));
@@ -213,15 +185,15 @@ impl Feeder {
             arrived: std::mem::take(&mut self.arrived),
         });
         if self.batches_made == 1 {
-            self.first_batches.complete_one();
+            self.turns.first_batch_complete();
         }
     }
 
     /// A rank that had to wait wants more in flight.
     fn learn_from_waits(&mut self) {
         let waits = self.ready.waits();
-        if waits > self.waits_seen && self.held_back_by_target {
-            self.carried.ramp().fell_short();
+        if waits > self.waits_seen {
+            self.turns.fell_short();
         }
         self.waits_seen = waits;
     }
@@ -232,10 +204,10 @@ impl Drop for Feeder {
     /// longer held, other ranks' gates open, and a rank that waits for a batch hears of it.
     fn drop(&mut self) {
         for slot in &self.window {
-            self.carried.held.subtract(slot.expected_bytes);
+            self.held.subtract(slot.expected_bytes);
         }
         if self.batches_made == 0 {
-            self.first_batches.complete_one();
+            self.turns.first_batch_complete();
         }
         self.ready.fail(LoadError::Stopped("its task was ended".to_owned()));
     }

@@ -7,14 +7,14 @@ use tokio::sync::watch;
 
 /// Counts first batches over all epochs and ranks of a process.
 #[derive(Debug, Clone)]
-pub struct FirstBatches {
+pub(crate) struct FirstBatches {
     ranks: u64,
     complete: Arc<watch::Sender<u64>>,
 }
 
 impl FirstBatches {
     /// For `ranks` ranks in this process.
-    pub fn new(ranks: u32) -> Self {
+    pub(crate) fn new(ranks: u32) -> Self {
         Self { ranks: u64::from(ranks), complete: Arc::new(watch::Sender::new(0)) }
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Everything left of `ready` belongs to one asynchronous task, the `feeder`, so its state needs no
 //! lock; `ready` is a bounded queue that the rank's thread blocks on. A GET is issued when all of
-//! these allow it, and in the order in which batches need the files:
+//! these allow it, in the order in which batches need the files:
 //!
 //! - the **window**: a reader may have `prefetch_window` files in flight or landed but not yet part
 //!   of a batch. Visits go to readers in turn, so the bound of all is readers × window;
@@ -19,11 +19,9 @@
 //! - the **byte budget** of the rank: bytes in flight, landed and in batches, until the rank has
 //!   dropped the batch. Files of the next batch are let through regardless, so a batch that is larger
 //!   than the budget still comes together; [`Limits`] raises the budget to two batches for that;
-//! - the **first batch first**: no rank reads ahead before every rank of the process has its first
-//!   batch of the epoch ([`FirstBatches`]);
-//! - the **target in flight**: windows are upper bounds, not targets. A loader starts with one
-//!   batch's worth and doubles it when the rank had to wait for a batch, as long as that brings more
-//!   bytes and not just slower GETs (`ramp`).
+//! - its **turn**: windows are upper bounds, not targets. Among all ranks of the process first batches
+//!   go first, then earlier batches before later ones, and no more at a time than latency and demand
+//!   call for ([`Turns`]).
 
 mod batch;
 mod feeder;
@@ -35,9 +33,10 @@ mod ramp;
 mod ready;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod turns;
 
 pub use batch::Batch;
-pub use first_batches::FirstBatches;
 pub use limits::Limits;
 pub use loader::{LoadError, Loader, Source};
 pub use pool::BufferPool;
+pub use turns::Turns;

@@ -3,11 +3,6 @@
 use feedrate_metrics::units::ByteCount;
 use feedrate_workload::{Reader, Shuffle};
 
-/// GETs a rank keeps in flight before it has ever had to wait: enough to keep one step of small
-/// files coming, few enough that the client's CPU goes into bytes and not into connections (16 per
-/// accelerator was the best setting measured at 24 ranks; see docs of the design).
-const TARGET_IN_FLIGHT: usize = 16;
-
 /// The bounds of one rank's loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -19,8 +14,6 @@ pub struct Limits {
     pub ready_batches: u64,
     /// Bytes in flight, landed and in batches of the rank.
     pub byte_budget: ByteCount,
-    /// GETs in flight to begin with.
-    pub target_in_flight: usize,
 }
 
 impl Limits {
@@ -52,7 +45,6 @@ impl Limits {
             window,
             ready_batches,
             byte_budget: ByteCount((process_budget.0 / u64::from(ranks.max(1))).max(two_batches)),
-            target_in_flight: TARGET_IN_FLIGHT.max(files as usize).min(window),
         }
     }
 

@@ -15,11 +15,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::batch::{Batch, Held, Landed};
-use crate::feeder::{Carried, Feeder};
-use crate::first_batches::FirstBatches;
+use crate::feeder::Feeder;
 use crate::limits::Limits;
 use crate::pool::BufferPool;
 use crate::ready::Ready;
+use crate::turns::Turns;
 
 /// Why a batch could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -92,10 +92,10 @@ pub struct Loader {
     source: Arc<Source>,
     limits: Limits,
     batch_size: u64,
-    first_batches: FirstBatches,
+    turns: Arc<Turns>,
     runtime: Handle,
     epochs_started: u64,
-    carried: Carried,
+    held: Arc<Held>,
     state: State,
 }
 
@@ -121,17 +121,17 @@ impl Loader {
         source: Arc<Source>,
         limits: Limits,
         batch_size: u64,
-        first_batches: FirstBatches,
+        turns: Arc<Turns>,
         runtime: Handle,
     ) -> Self {
         Self {
             source,
             limits,
             batch_size,
-            first_batches,
+            turns,
             runtime,
             epochs_started: 0,
-            carried: Carried::new(&limits),
+            held: Arc::new(Held::default()),
             state: State::Idle,
         }
     }
@@ -142,7 +142,7 @@ impl Loader {
         self.epochs_started += 1;
         let visits: Visits = Box::new(visits);
         if self.limits.readers == 0 {
-            let held = Arc::clone(&self.carried.held);
+            let held = Arc::clone(&self.held);
             self.state = State::Alone(Alone { visits, last: None, next_position: 0, held });
             return;
         }
@@ -153,9 +153,9 @@ impl Loader {
             self.limits,
             self.batch_size,
             visits,
-            (self.first_batches.clone(), self.first_batches.gate(self.epochs_started)),
+            (Arc::clone(&self.turns), self.turns.gate(self.epochs_started)),
             (Arc::clone(&ready), Arc::clone(&taken)),
-            self.carried.clone(),
+            Arc::clone(&self.held),
         );
         let feeder = self.runtime.spawn(feeder.run());
         self.state = State::Feeding { ready, taken, feeder };

@@ -1,72 +1,108 @@
-//! How many GETs a rank aims to keep in flight, between "enough" and "as the window allows".
+//! How many GETs that read ahead a process aims to keep in flight, between "enough" and "as the
+//! windows allow".
 
 use std::time::Duration;
 
+/// Never fewer: a client and a server that share two cores are busy with as many.
+const LEAST: f64 = 16.0;
+/// What latency and demand call for is a mean; as much again rides out the slower GETs.
+const HEADROOM: f64 = 2.0;
+/// GETs over which the quickest latency is looked for.
+const RECENT: u32 = 256;
 /// Weight of the newest latency in the moving average.
 const NEWEST: f64 = 1.0 / 16.0;
 /// Twice the GETs in flight at less than this times the latency brought more bytes: the store had
 /// room. At twice the latency they brought nothing, and more would only queue.
 const ROOM_BELOW: f64 = 1.5;
 
-/// The target. It starts low and is doubled when the rank had to wait for a batch while the target
-/// held GETs back, unless the last doubling only made each GET slower.
+/// The target, by Little's law: files per second that the accelerators consume × seconds that a GET
+/// takes when it does not queue, for which the quickest recent one stands, × headroom. The headroom
+/// is doubled when a rank had to wait for a batch while the target held GETs back, unless doubling it
+/// the last time only made each GET slower.
 ///
-/// What a target does to latencies is only seen while it is what bounds the GETs in flight, and once
-/// the pipeline is full: as many GETs as the target pass by before the next ones are measured.
+/// What a doubling does to latencies is only seen once the GETs from before it have passed by: as
+/// many as the target land before the next ones are measured.
 #[derive(Debug)]
 pub(crate) struct Ramp {
-    target: usize,
+    files_per_second: f64,
     most: usize,
-    /// GETs landed at this target in this epoch.
+    headroom: f64,
+    quickest: Quickest,
+    /// GETs landed since the headroom was doubled.
     landed: usize,
-    latency_seconds: Option<f64>,
-    latency_when_raised: Option<f64>,
+    average: Option<f64>,
+    average_when_raised: Option<f64>,
 }
 
 impl Ramp {
-    pub(crate) fn new(start: usize, most: usize) -> Self {
+    /// For accelerators that together consume `files_per_second`, which may be endless, and windows
+    /// that hold `most` files.
+    pub(crate) fn new(files_per_second: f64, most: usize) -> Self {
         Self {
-            target: start.min(most),
+            // Endless demand asks for everything at once, which tells nothing about what is enough.
+            files_per_second: if files_per_second.is_finite() { files_per_second } else { 0.0 },
             most,
+            headroom: HEADROOM,
+            quickest: Quickest::default(),
             landed: 0,
-            latency_seconds: None,
-            latency_when_raised: None,
+            average: None,
+            average_when_raised: None,
         }
     }
 
     pub(crate) fn target(&self) -> usize {
-        self.target
+        let latency = self.quickest.seconds().unwrap_or(0.0);
+        let needed = (self.files_per_second * latency).max(LEAST / HEADROOM);
+        ((self.headroom * needed) as usize).min(self.most)
     }
 
-    /// An epoch starts: the pipeline is empty.
-    pub(crate) fn start_over(&mut self) {
-        self.landed = 0;
-        self.latency_seconds = None;
-    }
-
-    /// A GET landed while this target held others back.
+    /// A GET landed.
     pub(crate) fn landed(&mut self, latency: Duration) {
-        self.landed += 1;
-        if self.landed <= self.target {
-            return;
-        }
         let newest = latency.as_secs_f64();
-        self.latency_seconds = Some(match self.latency_seconds {
-            None => newest,
-            Some(average) => average + NEWEST * (newest - average),
-        });
+        self.quickest.add(newest);
+        self.landed += 1;
+        if self.landed > self.target() {
+            let average = self.average.get_or_insert(newest);
+            *average += NEWEST * (newest - *average);
+        }
     }
 
-    /// The rank waited while this target held GETs back.
+    /// A rank waited while the target held GETs back.
     pub(crate) fn fell_short(&mut self) {
-        let Some(latency) = self.latency_seconds else { return };
-        if self.landed < 2 * self.target {
+        let Some(average) = self.average else { return };
+        if self.landed < 2 * self.target() || self.target() == self.most {
             return;
         }
-        if self.latency_when_raised.is_none_or(|before| latency < ROOM_BELOW * before) {
-            self.latency_when_raised = Some(latency);
-            self.target = (2 * self.target).min(self.most);
-            self.start_over();
+        if self.average_when_raised.is_none_or(|before| average < ROOM_BELOW * before) {
+            self.average_when_raised = Some(average);
+            self.headroom *= 2.0;
+            self.landed = 0;
+            self.average = None;
+        }
+    }
+}
+
+/// The smallest of the last [`RECENT`] latencies or up to as many more, in seconds.
+#[derive(Debug, Default)]
+struct Quickest {
+    seen: u32,
+    this: Option<f64>,
+    last: Option<f64>,
+}
+
+impl Quickest {
+    fn add(&mut self, seconds: f64) {
+        self.this = Some(self.this.map_or(seconds, |quickest| quickest.min(seconds)));
+        self.seen += 1;
+        if self.seen == RECENT {
+            *self = Self { seen: 0, this: None, last: self.this };
+        }
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        match (self.this, self.last) {
+            (Some(this), Some(last)) => Some(this.min(last)),
+            (this, last) => this.or(last),
         }
     }
 }
@@ -84,8 +120,45 @@ mod tests {
     }
 
     #[test]
-    fn a_distant_store_gets_more_in_flight_until_the_window_is_full() {
-        let mut ramp = Ramp::new(16, 100);
+    fn a_near_store_gets_the_least() {
+        let mut ramp = Ramp::new(500.0, 512);
+        assert_eq!(ramp.target(), 16);
+        ramp.landed(Duration::from_millis(2));
+        assert_eq!(ramp.target(), 16);
+    }
+
+    #[test]
+    fn a_distant_store_gets_what_latency_and_demand_call_for_as_soon_as_they_are_known() {
+        let mut ramp = Ramp::new(500.0, 512);
+        ramp.landed(Duration::from_millis(80));
+        assert_eq!(ramp.target(), 80);
+        let mut bounded = Ramp::new(500.0, 64);
+        bounded.landed(Duration::from_millis(80));
+        assert_eq!(bounded.target(), 64);
+    }
+
+    #[test]
+    fn a_burst_that_queued_is_not_taken_for_distance() {
+        let mut ramp = Ramp::new(500.0, 512);
+        for millis in 1..200 {
+            ramp.landed(Duration::from_millis(millis));
+        }
+        assert_eq!(ramp.target(), 16);
+    }
+
+    #[test]
+    fn a_store_that_has_become_slower_is_noticed() {
+        let mut ramp = Ramp::new(500.0, 512);
+        ramp.landed(Duration::from_millis(2));
+        for _ in 0..2 * RECENT {
+            ramp.landed(Duration::from_millis(80));
+        }
+        assert_eq!(ramp.target(), 80);
+    }
+
+    #[test]
+    fn falling_short_doubles_until_the_windows_are_full() {
+        let mut ramp = Ramp::new(f64::INFINITY, 100);
         assert_eq!(after(&mut ramp, 50, 80), 32);
         assert_eq!(after(&mut ramp, 64, 80), 64);
         assert_eq!(after(&mut ramp, 128, 85), 100);
@@ -93,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_saturated_store_is_not_pushed_further() {
-        let mut ramp = Ramp::new(16, 512);
+        let mut ramp = Ramp::new(f64::INFINITY, 512);
         assert_eq!(after(&mut ramp, 100, 2), 32);
         assert_eq!(after(&mut ramp, 100, 4), 32);
         assert_eq!(after(&mut ramp, 100, 4), 32);
@@ -101,7 +174,7 @@ mod tests {
 
     #[test]
     fn nothing_is_learnt_before_the_pipeline_was_full_for_a_while() {
-        let mut ramp = Ramp::new(16, 512);
+        let mut ramp = Ramp::new(f64::INFINITY, 512);
         ramp.fell_short();
         assert_eq!(ramp.target(), 16);
         assert_eq!(after(&mut ramp, 31, 80), 16);
@@ -110,20 +183,9 @@ mod tests {
 
     #[test]
     fn what_was_issued_before_a_doubling_says_nothing_about_it() {
-        let mut ramp = Ramp::new(16, 512);
+        let mut ramp = Ramp::new(f64::INFINITY, 512);
         assert_eq!(after(&mut ramp, 32, 2), 32);
         assert_eq!(after(&mut ramp, 32, 2), 32);
         assert_eq!(after(&mut ramp, 100, 4), 32);
-    }
-
-    #[test]
-    fn the_quick_reads_into_an_empty_pipeline_do_not_count() {
-        let mut ramp = Ramp::new(16, 512);
-        assert_eq!(after(&mut ramp, 32, 2), 32);
-        for _ in 0..5 {
-            ramp.start_over();
-            assert_eq!(after(&mut ramp, 32, 2), 32);
-            assert_eq!(after(&mut ramp, 100, 4), 32);
-        }
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use feedrate_dataset::Plan;
-use feedrate_loader::{FirstBatches, Limits, LoadError, Loader, Source};
+use feedrate_loader::{Limits, LoadError, Loader, Source, Turns};
 use feedrate_metrics::process::ProcessUsage;
 use feedrate_metrics::record::{EpochRecord, RankEpoch, RunRecord, Stamp};
 use feedrate_metrics::requests::RequestStats;
@@ -104,6 +104,15 @@ impl Job {
             self.schedule.ranks,
         )
     }
+
+    /// The order of GETs among the ranks, from what their accelerators consume.
+    fn turns(&self) -> Arc<Turns> {
+        let ranks = self.schedule.ranks;
+        let samples_per_step = self.schedule.batch_size as f64 * f64::from(ranks);
+        let files_per_step = samples_per_step / self.workload.dataset.num_samples_per_file as f64;
+        let seconds_per_step = self.workload.train.computation_time.mean().abs();
+        Turns::new(ranks, files_per_step / seconds_per_step, self.limits().window * ranks as usize)
+    }
 }
 
 /// Runs all epochs on ranks that are threads of this process, and returns what was measured.
@@ -116,13 +125,12 @@ pub fn run(
     observer: Arc<dyn Observer>,
     progress: Arc<Progress>,
 ) -> Result<RunRecord, RunError> {
-    let first_batches = FirstBatches::new(job.schedule.ranks);
     let waiting = Arc::new(Waiting::default());
     let shared = Arc::new(Shared {
         limits: job.limits(),
+        turns: job.turns(),
         sampler: Sampler::start(Arc::clone(&waiting), job.co_located),
         waiting,
-        first_batches,
         observer,
         progress,
         job,
@@ -200,7 +208,7 @@ fn collect(finished: &mpsc::Receiver<RankOutcome>, ranks: u32) -> Result<RunReco
 struct Shared {
     job: Job,
     limits: Limits,
-    first_batches: FirstBatches,
+    turns: Arc<Turns>,
     waiting: Arc<Waiting>,
     sampler: Sampler,
     observer: Arc<dyn Observer>,
@@ -234,7 +242,7 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
         Arc::clone(&shared.job.source),
         shared.limits,
         schedule.batch_size,
-        shared.first_batches.clone(),
+        Arc::clone(&shared.turns),
         shared.job.runtime.clone(),
     );
     let mut run = speaks.then(|| shared.new_record());

@@ -23,7 +23,7 @@ struct Rig {
     source: Arc<Source>,
     workload: Workload,
     schedule: Schedule,
-    first_batches: FirstBatches,
+    turns: Arc<Turns>,
     process_budget: ByteCount,
 }
 
@@ -44,7 +44,7 @@ impl Rig {
             source: source(&workload, &store, false),
             store,
             schedule: Schedule::new(&workload, ranks).unwrap(),
-            first_batches: FirstBatches::new(ranks),
+            turns: Turns::new(ranks, f64::INFINITY, window(&workload) * ranks as usize),
             workload,
             process_budget: AMPLE,
         }
@@ -66,7 +66,7 @@ impl Rig {
             Arc::clone(&self.source),
             self.limits(),
             self.schedule.batch_size,
-            self.first_batches.clone(),
+            Arc::clone(&self.turns),
             self.runtime.handle().clone(),
         )
     }
@@ -100,7 +100,7 @@ impl Rig {
 
     /// Notes the most bytes that `loader` ever holds.
     fn highest_held(&self, loader: &Loader) -> Arc<AtomicU64> {
-        let (held, highest) = (Arc::clone(&loader.carried.held), Arc::new(AtomicU64::new(0)));
+        let (held, highest) = (Arc::clone(&loader.held), Arc::new(AtomicU64::new(0)));
         let noted = Arc::clone(&highest);
         self.store.at_each_get(move || {
             noted.fetch_max(held.bytes(), Ordering::Relaxed);
@@ -131,8 +131,12 @@ impl Rig {
 
     fn held(&self, loader: &Loader) -> u64 {
         self.runtime.pass(MILLI);
-        loader.carried.held.bytes()
+        loader.held.bytes()
     }
+}
+
+fn window(workload: &Workload) -> usize {
+    (workload.reader.read_threads * workload.storage.prefetch_window).max(1) as usize
 }
 
 fn index(key: &ObjectKey) -> u64 {
@@ -373,7 +377,7 @@ fn dropping_the_loader_cancels_its_reads() {
     let options = ["dataset.num_files_train=64", "reader.batch_size=4"];
     let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| NEVER));
     let mut loader = rig.loader();
-    let held = Arc::clone(&loader.carried.held);
+    let held = Arc::clone(&loader.held);
     rig.start(&mut loader, 0);
     rig.runtime.pass(MILLI);
     assert_eq!(rig.store.seen().in_flight, 4);
