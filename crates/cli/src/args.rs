@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
-use feedrate_s3_server::FaultRule;
+use feedrate_s3_server::{FaultRule, MemoryLimit};
 
 pub(crate) const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("FEEDRATE_COMMIT"), ", features: none)");
@@ -209,9 +209,29 @@ pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9000")]
     pub(crate) listen: SocketAddr,
-    /// Bucket to create at the start; may be repeated
-    #[arg(long = "bucket", value_name = "NAME", default_value = "feedrate")]
+    /// Keep objects as plain files: this folder holds a folder for each bucket, and what already lies
+    /// there is served as it is. Without it, objects are kept in memory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The most that objects may take in memory, such as 4GiB; writes beyond it are refused
+    #[arg(long, value_name = "SIZE", conflicts_with = "dir")]
+    pub(crate) max_memory: Option<MemoryLimit>,
+    /// Bucket to create at the start; may be repeated [default: feedrate, and none with --dir]
+    #[arg(long = "bucket", value_name = "NAME")]
     pub(crate) buckets: Vec<String>,
+    /// File of key pairs, a line each: ACCESS_KEY_ID SECRET [read-only]. Its mode must be 0600
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys: Option<PathBuf>,
+    /// Write what a shell needs to use the server, keys included, into this file (mode 0600) and
+    /// print no keys
+    #[arg(long, value_name = "PATH")]
+    pub(crate) env_file: Option<PathBuf>,
+    /// Domain below which a host names a bucket, as in http://BUCKET.localhost:9000; may be repeated
+    #[arg(long = "domain", value_name = "NAME", default_value = "localhost")]
+    pub(crate) domains: Vec<String>,
+    /// Append a line for each request to this file; - is standard error
+    #[arg(long, value_name = "PATH")]
+    pub(crate) access_log: Option<PathBuf>,
     /// Rule for failing on purpose, such as "get key=*img_3* attempt=1 status=503"; may be repeated
     #[arg(long = "fault", value_name = "RULE")]
     pub(crate) faults: Vec<FaultRule>,

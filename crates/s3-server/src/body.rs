@@ -1,6 +1,7 @@
 //! Bodies on their way in and out, counted as they pass.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use crate::access_log::Entry;
 use crate::counters::{Counters, GetInFlight};
 
 /// What is left of a request body that its reader dropped before the end.
@@ -37,13 +39,19 @@ pub(crate) async fn discard(mut body: Incoming) {
 pub(crate) struct RequestBody {
     inner: Option<Incoming>,
     counters: Arc<Counters>,
+    received: Option<Arc<AtomicU64>>,
     leftover: Leftover,
 }
 
 impl RequestBody {
-    pub(crate) fn new(inner: Incoming, counters: Arc<Counters>) -> (Self, Leftover) {
+    /// A body that adds its bytes to `counters`, and to `received` for the access log.
+    pub(crate) fn new(
+        inner: Incoming,
+        counters: Arc<Counters>,
+        received: Option<Arc<AtomicU64>>,
+    ) -> (Self, Leftover) {
         let leftover = Leftover::default();
-        (Self { inner: Some(inner), counters, leftover: leftover.clone() }, leftover)
+        (Self { inner: Some(inner), counters, received, leftover: leftover.clone() }, leftover)
     }
 }
 
@@ -61,6 +69,9 @@ impl Body for RequestBody {
             && let Some(data) = frame.data_ref()
         {
             self.counters.received(data.len());
+            if let Some(received) = &self.received {
+                received.fetch_add(data.len() as u64, Relaxed);
+            }
         }
         polled
     }
@@ -82,22 +93,33 @@ impl Drop for RequestBody {
     }
 }
 
-/// The body of an answer. It counts its bytes, and the last frame of a GET's answer carries the
-/// guard that keeps the GET in flight: the frame is dropped when the socket has taken all of it,
-/// while this body is dropped as soon as that frame waits in the connection's queue.
+/// What is to be dropped when an answer has been sent.
+#[derive(Debug, Default)]
+pub(crate) struct OnSent {
+    /// Keeps a GET in flight.
+    pub(crate) in_flight: Option<GetInFlight>,
+    /// Writes the line of the access log.
+    pub(crate) entry: Option<Entry>,
+}
+
+impl OnSent {
+    fn is_empty(&self) -> bool {
+        self.in_flight.is_none() && self.entry.is_none()
+    }
+}
+
+/// The body of an answer. It counts its bytes, and its last frame carries the [`OnSent`]: the frame is
+/// dropped when the socket has taken all of it, while this body is dropped as soon as that frame waits
+/// in the connection's queue.
 pub(crate) struct ReplyBody {
     inner: s3s::Body,
     counters: Arc<Counters>,
-    in_flight: Option<GetInFlight>,
+    on_sent: OnSent,
 }
 
 impl ReplyBody {
-    pub(crate) fn new(
-        inner: s3s::Body,
-        counters: Arc<Counters>,
-        in_flight: Option<GetInFlight>,
-    ) -> Self {
-        Self { inner, counters, in_flight }
+    pub(crate) fn new(inner: s3s::Body, counters: Arc<Counters>, on_sent: OnSent) -> Self {
+        Self { inner, counters, on_sent }
     }
 }
 
@@ -113,12 +135,14 @@ impl Body for ReplyBody {
         let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
         let Ok(data) = frame.into_data() else { return Poll::Ready(None) };
         self.counters.sent(data.len());
-        let last = self.inner.is_end_stream();
-        let data = match self.in_flight.take_if(|_| last) {
-            Some(in_flight) => Bytes::from_owner(LastFrame { data, _in_flight: in_flight }),
-            None => data,
-        };
-        Poll::Ready(Some(Ok(Frame::data(data))))
+        if let Some(entry) = &mut self.on_sent.entry {
+            entry.sent(data.len());
+        }
+        if self.on_sent.is_empty() || !self.inner.is_end_stream() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        let last = LastFrame { data, _on_sent: std::mem::take(&mut self.on_sent) };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(last)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -130,10 +154,10 @@ impl Body for ReplyBody {
     }
 }
 
-/// Shares the bytes of `data` (nothing is copied) and holds the GET in flight until they are gone.
+/// Shares the bytes of `data` (nothing is copied) and holds the [`OnSent`] until they are gone.
 struct LastFrame {
     data: Bytes,
-    _in_flight: GetInFlight,
+    _on_sent: OnSent,
 }
 
 impl AsRef<[u8]> for LastFrame {
@@ -152,8 +176,9 @@ mod tests {
         let counters = Arc::new(Counters::default());
         let content = Bytes::from(vec![7; 1000]);
         let in_flight = counters.arrived(RequestKind::Get);
+        let on_sent = OnSent { in_flight, entry: None };
         let mut body =
-            ReplyBody::new(s3s::Body::from(content.clone()), Arc::clone(&counters), in_flight);
+            ReplyBody::new(s3s::Body::from(content.clone()), Arc::clone(&counters), on_sent);
 
         let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert!(body.is_end_stream());
@@ -169,7 +194,8 @@ mod tests {
     async fn an_empty_answer_ends_with_its_body() {
         let counters = Arc::new(Counters::default());
         let in_flight = counters.arrived(RequestKind::Get);
-        let body = ReplyBody::new(s3s::Body::empty(), Arc::clone(&counters), in_flight);
+        let on_sent = OnSent { in_flight, entry: None };
+        let body = ReplyBody::new(s3s::Body::empty(), Arc::clone(&counters), on_sent);
         assert_eq!(counters.status().gets_in_flight, 1);
         drop(body);
         assert_eq!(counters.status().gets_in_flight, 0);

@@ -16,15 +16,21 @@ use crate::request::{RequestKind, Target};
 pub struct RequestCounts {
     /// Reads of objects.
     pub get: u64,
-    /// Writes of objects.
+    /// Writes of whole objects.
     pub put: u64,
-    /// Lists (version 2), one per page.
+    /// Writes of parts of multipart uploads.
+    #[serde(default)]
+    pub part: u64,
+    /// Copies of objects or of ranges of them within the server, which move no body bytes.
+    #[serde(default)]
+    pub copy: u64,
+    /// Lists of objects in either version, one per page.
     pub list: u64,
     /// HEADs of objects and buckets.
     pub head: u64,
-    /// Deletions of objects.
+    /// Deletions of objects, of one or of many.
     pub delete: u64,
-    /// Everything else, creation of buckets included.
+    /// Everything else: buckets themselves, and the beginning and end of multipart uploads.
     pub other: u64,
 }
 
@@ -115,6 +121,8 @@ impl Counters {
             requests: RequestCounts {
                 get: requests(RequestKind::Get),
                 put: requests(RequestKind::Put),
+                part: requests(RequestKind::Part),
+                copy: requests(RequestKind::Copy),
                 list: requests(RequestKind::List),
                 head: requests(RequestKind::Head),
                 delete: requests(RequestKind::Delete),

@@ -1,105 +1,105 @@
 //! The S3 operations that the server has. All others keep `s3s`'s answer, `NotImplemented`, and so do
-//! conditions and versions asked of these: they are refused rather than ignored.
+//! versions, encryption and the like asked of these: they are refused rather than ignored.
 
+mod buckets;
+mod conditions;
+mod copy;
+mod delete;
 mod get;
 mod list;
+mod multipart;
 mod put;
-
-use std::sync::Arc;
+mod receive;
 
 use s3s::dto::{
-    CreateBucketInput, CreateBucketOutput, DeleteObjectInput, DeleteObjectOutput, GetObjectInput,
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateBucketInput,
+    CreateBucketOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketInput,
+    DeleteBucketOutput, DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput,
+    DeleteObjectsOutput, GetBucketLocationInput, GetBucketLocationOutput, GetObjectInput,
     GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput,
-    ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput,
+    ListBucketsInput, ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput,
+    ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput,
+    ListPartsOutput, PostObjectInput, PostObjectOutput, PutObjectInput, PutObjectOutput,
+    UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3, S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use crate::store::{Bucket, Store};
+use crate::store::Store;
+use crate::uploads::Uploads;
 
-/// The operations on a memory store.
-pub(crate) struct Routes {
-    pub(crate) store: Store,
+/// The operations on a store.
+pub(crate) struct Routes<S: Store> {
+    store: S,
+    uploads: Uploads<S::Blob>,
 }
 
-impl Routes {
-    fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
-        self.store
-            .bucket(name)
-            .ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
+impl<S: Store> Routes<S> {
+    pub(crate) fn new(store: S) -> Self {
+        Self { store, uploads: Uploads::default() }
     }
 }
 
-#[async_trait::async_trait]
-impl S3 for Routes {
-    async fn create_bucket(
-        &self,
-        request: S3Request<CreateBucketInput>,
-    ) -> S3Result<S3Response<CreateBucketOutput>> {
-        let name = request.input.bucket;
-        if !self.store.create_bucket(&name) {
-            return Err(s3_error!(BucketAlreadyOwnedByYou, "You already own this bucket"));
+/// Implements operations by functions of the modules here, each of which answers with the output.
+macro_rules! operations {
+    ($($operation:ident($input:ty) -> $output:ty = $module:ident;)*) => {
+        #[async_trait::async_trait]
+        impl<S: Store> S3 for Routes<S> {
+            $(
+                async fn $operation(
+                    &self,
+                    request: S3Request<$input>,
+                ) -> S3Result<S3Response<$output>> {
+                    $module::$operation(self, request).await.map(S3Response::new)
+                }
+            )*
+
+            // `s3s` would make a PUT of it.
+            async fn post_object(
+                &self,
+                _request: S3Request<PostObjectInput>,
+            ) -> S3Result<S3Response<PostObjectOutput>> {
+                Err(unsupported("uploads by HTML forms"))
+            }
         }
-        let location = Some(format!("/{name}"));
-        Ok(S3Response::new(CreateBucketOutput { location }))
-    }
+    };
+}
 
-    async fn head_bucket(
-        &self,
-        request: S3Request<HeadBucketInput>,
-    ) -> S3Result<S3Response<HeadBucketOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Ok(S3Response::new(HeadBucketOutput::default()))
-    }
+operations! {
+    list_buckets(ListBucketsInput) -> ListBucketsOutput = buckets;
+    create_bucket(CreateBucketInput) -> CreateBucketOutput = buckets;
+    head_bucket(HeadBucketInput) -> HeadBucketOutput = buckets;
+    delete_bucket(DeleteBucketInput) -> DeleteBucketOutput = buckets;
+    get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput = buckets;
+    put_object(PutObjectInput) -> PutObjectOutput = put;
+    get_object(GetObjectInput) -> GetObjectOutput = get;
+    head_object(HeadObjectInput) -> HeadObjectOutput = get;
+    copy_object(CopyObjectInput) -> CopyObjectOutput = copy;
+    upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput = copy;
+    delete_object(DeleteObjectInput) -> DeleteObjectOutput = delete;
+    delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput = delete;
+    list_objects(ListObjectsInput) -> ListObjectsOutput = list;
+    list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output = list;
+    create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput = multipart;
+    upload_part(UploadPartInput) -> UploadPartOutput = multipart;
+    complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput = multipart;
+    abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput = multipart;
+    list_parts(ListPartsInput) -> ListPartsOutput = multipart;
+    list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput = multipart;
+}
 
-    async fn put_object(
-        &self,
-        request: S3Request<PutObjectInput>,
-    ) -> S3Result<S3Response<PutObjectOutput>> {
-        let bucket = self.bucket(&request.input.bucket)?;
-        put::put_object(&self.store, &bucket, request).await.map(S3Response::new)
-    }
+/// The error for a wish that this server has not learned to fulfil.
+fn unsupported(what: &str) -> S3Error {
+    s3_error!(NotImplemented, "This server does not support {what}; docs/server.md has the list")
+}
 
-    async fn get_object(
-        &self,
-        request: S3Request<GetObjectInput>,
-    ) -> S3Result<S3Response<GetObjectOutput>> {
-        let bucket = self.bucket(&request.input.bucket)?;
-        get::get_object(&bucket, &request.input).map(S3Response::new)
-    }
-
-    async fn head_object(
-        &self,
-        request: S3Request<HeadObjectInput>,
-    ) -> S3Result<S3Response<HeadObjectOutput>> {
-        let bucket = self.bucket(&request.input.bucket)?;
-        get::head_object(&bucket, &request.input).map(S3Response::new)
-    }
-
-    async fn delete_object(
-        &self,
-        request: S3Request<DeleteObjectInput>,
-    ) -> S3Result<S3Response<DeleteObjectOutput>> {
-        let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        if input.version_id.is_some() || input.if_match.is_some() {
-            return Err(unsupported());
+/// Fails with [`unsupported`] when one of the fields is set. What they ask for would otherwise be
+/// taken as done.
+macro_rules! refuse {
+    ($input:expr, $what:literal: $($field:ident),+) => {
+        if $($input.$field.is_some())||+ {
+            return Err($crate::routes::unsupported($what));
         }
-        bucket.delete(&input.key);
-        Ok(S3Response::new(DeleteObjectOutput::default()))
-    }
-
-    async fn list_objects_v2(
-        &self,
-        request: S3Request<ListObjectsV2Input>,
-    ) -> S3Result<S3Response<ListObjectsV2Output>> {
-        let bucket = self.bucket(&request.input.bucket)?;
-        list::list_objects(&bucket, request.input).map(S3Response::new)
-    }
+    };
 }
-
-fn unsupported() -> s3s::S3Error {
-    s3_error!(
-        NotImplemented,
-        "This server does not support versions, parts and conditional requests"
-    )
-}
+use refuse;

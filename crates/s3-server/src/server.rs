@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::faults::FaultRule;
-use crate::keys::KeyPair;
+use crate::config::Options;
 use crate::service::Service;
-
-/// What a server is to be.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Where to listen; port 0 lets the system choose a free one.
-    pub listen: SocketAddr,
-    /// The keys with which requests must be signed.
-    pub keys: KeyPair,
-    /// Buckets that exist from the start, empty.
-    pub buckets: Vec<String>,
-    /// What to do wrong, in the order in which the rules are asked.
-    pub faults: Vec<FaultRule>,
-    /// Whether to remember the latest 100,000 GETs for `GET /_feedrate/gets`.
-    pub record_gets: bool,
-}
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +39,48 @@ pub enum StartError {
         /// The name asked for.
         name: String,
     },
-    /// The access key id or the secret is empty, or the id holds a `/`, with which no signature can be
-    /// made.
+    /// There are no keys, an access key id or a secret is empty, or an id holds a `/`, with which no
+    /// signature can be made.
     #[error("the server's keys need a secret, and an access key id without \"/\"")]
     Keys,
+    /// Two pairs of keys have the same id.
+    #[error(
+        "the access key id {access_key_id} stands for two secrets; give each pair an id of its own"
+    )]
+    KeyTwice {
+        /// The id.
+        access_key_id: String,
+    },
+    /// A domain is none.
+    #[error("\"{name}\" is no domain: write letters, digits, hyphens and dots, without a port")]
+    Domain {
+        /// The name asked for.
+        name: String,
+    },
+    /// The folder cannot be served.
+    #[error("cannot serve {}: {source}{}", path.display(), directory_advice(source))]
+    Directory {
+        /// The folder asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A bucket could not be made.
+    #[error("cannot make the bucket {name}: {reason}")]
+    Bucket {
+        /// The name asked for.
+        name: String,
+        /// What the store said.
+        reason: String,
+    },
+    /// The access log cannot be written.
+    #[error("cannot write the access log {}: {source}", path.display())]
+    AccessLog {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 fn listen_advice(source: &io::Error) -> &'static str {
@@ -69,16 +92,22 @@ fn listen_advice(source: &io::Error) -> &'static str {
     }
 }
 
+fn directory_advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => "; make the folder first",
+        io::ErrorKind::NotADirectory => "; name the folder that holds the folders of the buckets",
+        _ => "",
+    }
+}
+
 /// A server that is bound to its address: clients can connect from now on, and are answered once
 /// [`serve`](Self::serve) runs.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     service: Arc<Service>,
+    grace: Duration,
 }
-
-/// How long connections may finish what they are doing when the server stops.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// The most of a request body that waits in a connection, and the longest head of a request. Small
 /// enough that a body is still in the L2 cache when it is copied into its object: uploads then cost a
@@ -90,20 +119,16 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 impl Server {
-    /// Checks `config` and binds the address. Must be called on a tokio runtime with I/O and time.
-    pub async fn bind(config: Config) -> Result<Self, StartError> {
-        if let Some(name) = config.buckets.iter().find(|name| !s3s::path::check_bucket_name(name)) {
-            return Err(StartError::BucketName { name: name.clone() });
-        }
-        let KeyPair { access_key_id, secret_access_key } = &config.keys;
-        if access_key_id.is_empty() || access_key_id.contains('/') || secret_access_key.is_empty() {
-            return Err(StartError::Keys);
-        }
-        let listen = config.listen;
+    /// Checks the options, opens the store and binds the address. Must be called on a tokio runtime with
+    /// I/O and time.
+    pub async fn bind(options: impl Into<Options>) -> Result<Self, StartError> {
+        let options = options.into();
+        let (listen, grace) = (options.listen, options.grace);
         let failed = |source| StartError::Listen { address: listen, source };
+        let service = Arc::new(Service::new(options).await?);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, service: Arc::new(Service::new(config)) })
+        Ok(Self { listener, address, service, grace })
     }
 
     /// The address that clients can connect to, with the port that was chosen.
@@ -112,7 +137,8 @@ impl Server {
     }
 
     /// Serves until `shutdown` completes. Then nothing is accepted any more, requests under way have
-    /// half a second to be answered, and this returns with all connections closed.
+    /// the time of grace of the options to be answered, and this returns with all connections closed
+    /// and the access log written.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let mut connections = JoinSet::new();
         let (stop, stopping) = watch::channel(());
@@ -123,7 +149,8 @@ impl Server {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         let service = Arc::clone(&self.service);
-                        connections.spawn(serve_connection(stream, service, stopping.clone()));
+                        let stopping = stopping.clone();
+                        connections.spawn(serve_connection(stream, service, stopping, self.grace));
                     }
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 },
@@ -133,6 +160,9 @@ impl Server {
         drop(self.listener);
         drop(stop);
         while connections.join_next().await.is_some() {}
+        if let Some(log) = Arc::into_inner(self.service).and_then(Service::into_log) {
+            log.close().await;
+        }
     }
 }
 
@@ -147,6 +177,7 @@ async fn serve_connection(
     stream: TcpStream,
     service: Arc<Service>,
     mut stopping: watch::Receiver<()>,
+    grace: Duration,
 ) {
     // Without it, Nagle's algorithm and delayed ACKs hold back the end of an answer for 40 ms.
     // It can only fail when the connection is already gone, which the first read will tell.
@@ -174,13 +205,15 @@ async fn serve_connection(
         let _ = stream.set_zero_linger();
     } else {
         Pin::new(&mut connection).graceful_shutdown();
-        let _ = tokio::time::timeout(GRACE, connection).await;
+        let _ = tokio::time::timeout(grace, connection).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::keys::KeyPair;
 
     fn config() -> Config {
         Config {

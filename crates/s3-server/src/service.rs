@@ -9,41 +9,64 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, HttpError, HttpResponse, S3Error, S3ErrorCode};
 use tokio::sync::Notify;
 
-use crate::body::{ReplyBody, RequestBody, discard};
+use crate::access_log::{AccessLog, Entry};
+use crate::body::{OnSent, ReplyBody, RequestBody, discard};
+use crate::config::{Options, Storage};
 use crate::counters::{Counters, GetLog};
+use crate::domains::Domains;
 use crate::faults::{Answer, Faults};
-use crate::keys::OnePair;
-use crate::request::{RequestKind, Target};
+use crate::keys::{Accounts, AccountsProblem};
+use crate::request::{RequestKind, Target, bucket_in_host};
 use crate::routes::Routes;
-use crate::server::Config;
-use crate::store::Store;
+use crate::server::StartError;
+use crate::store::{DirectoryStore, MemoryStore, Store, StoreError};
 
 /// Everything that the connections of a server share.
 pub(crate) struct Service {
     s3: S3Service,
+    domains: Domains,
     faults: Faults,
     counters: Arc<Counters>,
     gets: Option<GetLog>,
+    log: Option<AccessLog>,
 }
 
 /// Below this path the server talks about itself. `_` can be in no bucket's name.
 const OWN_PATHS: &str = "/_feedrate/";
 
 impl Service {
-    /// A service on an empty store with the buckets of `config`.
-    pub(crate) fn new(config: Config) -> Self {
-        let store = Store::default();
-        for name in &config.buckets {
-            store.create_bucket(name);
+    /// A service on the store of `options`, with the buckets that it is to have. What cannot be served
+    /// is found here, before anything listens.
+    pub(crate) async fn new(options: Options) -> Result<Self, StartError> {
+        if let Some(name) = options.domains.iter().find(|name| !Domains::is_valid(name)) {
+            return Err(StartError::Domain { name: name.clone() });
         }
-        let mut s3 = S3ServiceBuilder::new(Routes { store });
-        s3.set_auth(OnePair::from(config.keys));
-        Self {
+        let domains = Domains::new(options.domains);
+        let accounts = Accounts::new(options.accounts).map_err(|problem| match problem {
+            AccountsProblem::None | AccountsProblem::Unusable => StartError::Keys,
+            AccountsProblem::Twice(access_key_id) => StartError::KeyTwice { access_key_id },
+        })?;
+        let mut s3 = match options.storage {
+            Storage::Memory { limit } => {
+                with_buckets(MemoryStore::new(limit), options.buckets).await?
+            }
+            Storage::Directory(path) => {
+                let store = DirectoryStore::open(&path)
+                    .map_err(|source| StartError::Directory { path, source })?;
+                with_buckets(store, options.buckets).await?
+            }
+        };
+        s3.set_auth(accounts.clone());
+        s3.set_access(accounts);
+        s3.set_host(domains.clone());
+        Ok(Self {
             s3: s3.build(),
-            faults: Faults::new(config.faults),
+            domains,
+            faults: Faults::new(options.faults),
             counters: Arc::default(),
-            gets: config.record_gets.then(GetLog::new),
-        }
+            gets: options.record_gets.then(GetLog::new),
+            log: options.access_log.map(AccessLog::open).transpose()?,
+        })
     }
 
     /// Answers `request`, or notifies `reset` and waits for its connection to be torn down.
@@ -52,13 +75,16 @@ impl Service {
         request: Request<Incoming>,
         reset: &Notify,
     ) -> Result<Response<ReplyBody>, HttpError> {
-        if let Some(path) = request.uri().path().strip_prefix(OWN_PATHS) {
+        if let Some(path) = request.uri().path().strip_prefix(OWN_PATHS)
+            && bucket_in_host(&request, &self.domains).is_none()
+        {
             let answer = self.own_answer(request.method(), path);
-            return Ok(answer.map(|body| ReplyBody::new(body, Arc::default(), None)));
+            return Ok(answer.map(|body| ReplyBody::new(body, Arc::default(), OnSent::default())));
         }
 
-        let target = Target::of(&request);
+        let target = Target::of(&request, &self.domains);
         let in_flight = self.counters.arrived(target.kind);
+        let mut entry = self.log.as_ref().map(|log| log.entry(&request, &target));
         if target.kind == RequestKind::Get
             && let Some(gets) = &self.gets
         {
@@ -70,7 +96,7 @@ impl Service {
             tokio::time::sleep(injected.delay).await;
         }
         let response = match injected.answer {
-            None => self.serve(request).await?,
+            None => self.serve(request, entry.as_ref()).await?,
             Some(Answer::Status { status, code }) => {
                 discard(request.into_body()).await;
                 error_response(status, &code)?
@@ -84,18 +110,32 @@ impl Service {
         if response.status().as_u16() >= 400 {
             self.counters.failed();
         }
-        Ok(response.map(|body| ReplyBody::new(body, Arc::clone(&self.counters), in_flight)))
+        if let Some(entry) = &mut entry {
+            entry.answered(response.status());
+        }
+        let on_sent = OnSent { in_flight, entry };
+        Ok(response.map(|body| ReplyBody::new(body, Arc::clone(&self.counters), on_sent)))
     }
 
-    async fn serve(&self, request: Request<Incoming>) -> Result<HttpResponse, HttpError> {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        entry: Option<&Entry>,
+    ) -> Result<HttpResponse, HttpError> {
         if request.body().is_end_stream() {
             return self.s3.call(request.map(|_| Body::empty())).await;
         }
         let (parts, body) = request.into_parts();
-        let (body, leftover) = RequestBody::new(body, Arc::clone(&self.counters));
+        let received = entry.map(Entry::received);
+        let (body, leftover) = RequestBody::new(body, Arc::clone(&self.counters), received);
         let response = self.s3.call(Request::from_parts(parts, Body::http_body(body))).await;
         leftover.discard().await;
         response
+    }
+
+    /// The access log, to be closed when the last connection is gone.
+    pub(crate) fn into_log(self) -> Option<AccessLog> {
+        self.log
     }
 
     fn own_answer(&self, method: &Method, path: &str) -> HttpResponse {
@@ -118,6 +158,23 @@ impl Service {
             ),
         }
     }
+}
+
+/// The operations on `store`, in which the `buckets` exist from now on.
+async fn with_buckets(
+    store: impl Store,
+    buckets: Vec<String>,
+) -> Result<S3ServiceBuilder, StartError> {
+    for name in buckets {
+        if !s3s::path::check_bucket_name(&name) {
+            return Err(StartError::BucketName { name });
+        }
+        match store.create_bucket(&name).await {
+            Ok(()) | Err(StoreError::BucketExists) => {}
+            Err(error) => return Err(StartError::Bucket { name, reason: error.to_string() }),
+        }
+    }
+    Ok(S3ServiceBuilder::new(Routes::new(store)))
 }
 
 /// An S3 error in XML, as a store sends it.

@@ -1,288 +1,204 @@
-//! Objects in memory: a sorted map per bucket.
+//! What the routes need of a place that keeps objects, and the words in which they speak with it.
+//!
+//! A [`Store`] knows buckets, objects and blobs. A blob is content that has arrived and is no object
+//! yet: the body of a PUT before it takes its place, or a part of a multipart upload. Receiving a
+//! body ([`Store::receive`]) and putting it in its place ([`Store::put`]) are two steps, so that an
+//! object appears whole or not at all: whatever ends a request in between drops the blob, and with it
+//! everything that was received.
+//!
+//! What is opened for reading stays the version that it is, whatever is put or deleted meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+mod directory;
+mod error;
+mod listing;
+mod memory;
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use s3s::dto::Metadata;
+use s3s::Body;
+use s3s::dto::{ETagCondition, Metadata};
+use serde::{Deserialize, Serialize};
 
-/// One version of an object: its content never changes, a PUT puts another object in its place.
-#[derive(Debug)]
-pub(crate) struct Object {
-    pub(crate) content: Bytes,
+pub(crate) use directory::DirectoryStore;
+pub(crate) use error::{StoreError, bad_request};
+pub(crate) use listing::{ListItem, ListPage, ListQuery, ListStart};
+pub(crate) use memory::MemoryStore;
+pub use memory::{MemoryLimit, MemoryLimitError};
+
+use crate::checksums::Checksum;
+
+pub(crate) type StoreResult<T> = Result<T, StoreError>;
+
+/// A place that keeps objects. Where a bucket is named that does not exist, the answer is
+/// [`StoreError::NoSuchBucket`].
+pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Received content that is no object yet. Dropping it gives back its room.
+    type Blob: fmt::Debug + Send + Sync + 'static;
+    /// Content on its way in.
+    type Receiver: Receiver<Blob = Self::Blob>;
+    /// The content of one version of an object.
+    type Content: Content;
+
+    /// Creates an empty bucket of a valid name.
+    fn create_bucket(&self, name: &str) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Removes a bucket that holds no object.
+    fn delete_bucket(&self, name: &str) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Fails when there is no such bucket.
+    fn check_bucket(&self, name: &str) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// All buckets and when they were made, by name.
+    fn buckets(&self) -> impl Future<Output = StoreResult<Vec<(String, SystemTime)>>> + Send;
+
+    /// One version of an object, ready to be read.
+    fn open(
+        &self,
+        bucket: &str,
+        key: &str,
+    ) -> impl Future<Output = StoreResult<(Arc<ObjectInfo>, Self::Content)>> + Send;
+
+    /// Makes room for a body of `size` bytes.
+    fn receive(
+        &self,
+        bucket: &str,
+        size: u64,
+    ) -> impl Future<Output = StoreResult<Self::Receiver>> + Send;
+
+    /// A blob with the bytes of `range` of an object, to be put into `bucket`.
+    fn copy(
+        &self,
+        content: &Self::Content,
+        range: Range<u64>,
+        bucket: &str,
+    ) -> impl Future<Output = StoreResult<Self::Blob>> + Send;
+
+    /// A blob with the bytes of all parts, one behind the other. The parts stay as they are.
+    fn join(
+        &self,
+        parts: &[&Self::Blob],
+        bucket: &str,
+    ) -> impl Future<Output = StoreResult<Self::Blob>> + Send;
+
+    /// Makes `blob` the object under `key`, in the place of the one that is there, if `condition`
+    /// holds of that one at this moment.
+    fn put(
+        &self,
+        bucket: &str,
+        key: &str,
+        blob: Self::Blob,
+        attributes: Attributes,
+        condition: WriteCondition,
+    ) -> impl Future<Output = StoreResult<Arc<ObjectInfo>>> + Send;
+
+    /// Removes the object under `key`, if `condition` holds. Nothing happens when there is none.
+    fn delete(
+        &self,
+        bucket: &str,
+        key: &str,
+        condition: WriteCondition,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// One page of a bucket's keys and common prefixes.
+    fn list(
+        &self,
+        bucket: &str,
+        query: ListQuery,
+    ) -> impl Future<Output = StoreResult<ListPage>> + Send;
+}
+
+/// Takes a body piece by piece. Dropping it leaves nothing behind.
+pub(crate) trait Receiver: Send {
+    type Blob;
+
+    /// Appends `piece`. Together the pieces must not exceed the size that room was made for.
+    fn write(&mut self, piece: Bytes) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// What was received.
+    fn finish(self) -> impl Future<Output = StoreResult<Self::Blob>> + Send;
+}
+
+/// Content that can be read.
+pub(crate) trait Content: Send + Sync + 'static {
+    /// An HTTP body of the bytes of `range`, which must lie within the content.
+    fn body(&self, range: Range<u64>) -> Body;
+}
+
+/// What is known of one version of an object besides its content.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectInfo {
+    /// Bytes.
+    pub(crate) size: u64,
     /// Unquoted.
     pub(crate) etag: String,
     pub(crate) modified: SystemTime,
+    pub(crate) attributes: Attributes,
+}
+
+/// What a client said about an object when it wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attributes {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content_type: Option<String>,
-    /// The `x-amz-meta-…` headers it was written with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content_encoding: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content_language: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content_disposition: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cache_control: Option<String>,
+    /// The `x-amz-meta-…` headers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<Metadata>,
+    /// A checksum of the content that was verified when it arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) checksum: Option<Checksum>,
 }
 
-/// All buckets of a server.
-#[derive(Debug, Default)]
-pub(crate) struct Store {
-    buckets: RwLock<HashMap<String, Arc<Bucket>>>,
-    writes: AtomicU64,
+/// What must hold of the object in whose place another one is put, or that is deleted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteCondition {
+    pub(crate) if_match: Option<ETagCondition>,
+    pub(crate) if_none_match: Option<ETagCondition>,
 }
 
-impl Store {
-    /// Creates an empty bucket; `false` when there is one of this name.
-    pub(crate) fn create_bucket(&self, name: &str) -> bool {
-        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
-        if buckets.contains_key(name) {
-            return false;
-        }
-        buckets.insert(name.to_owned(), Arc::default());
-        true
+impl WriteCondition {
+    /// Whether anything is asked.
+    pub(crate) fn is_any(&self) -> bool {
+        self.if_match.is_some() || self.if_none_match.is_some()
     }
 
-    pub(crate) fn bucket(&self, name: &str) -> Option<Arc<Bucket>> {
-        self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// An `ETag` for content of `len` bytes that no other object of this server has.
-    ///
-    /// S3 uses the MD5 of the content. MD5 runs at some 0.6 GiB/s, so at the rate of this server it
-    /// would take more than all of one core. Clients that compare the MD5 do so when the tag looks like
-    /// one; the `-1` makes it look like the tag of an object that was written in parts, which is none.
-    pub(crate) fn new_etag(&self, len: usize) -> String {
-        format!("{:016x}{len:016x}-1", self.writes.fetch_add(1, Relaxed))
-    }
-}
-
-/// The objects of one bucket, by key.
-#[derive(Debug, Default)]
-pub(crate) struct Bucket {
-    objects: RwLock<BTreeMap<String, Arc<Object>>>,
-}
-
-/// What to list.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ListQuery<'a> {
-    pub(crate) prefix: &'a str,
-    /// Keys with this text behind the prefix are rolled up; `None` lists every key.
-    pub(crate) delimiter: Option<&'a str>,
-    pub(crate) from: ListStart<'a>,
-    /// The most items on the page.
-    pub(crate) max: usize,
-}
-
-/// Where a page begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ListStart<'a> {
-    Beginning,
-    /// Behind this key, which need not exist.
-    AfterKey(&'a str),
-    /// Behind this item of an earlier page: a key, or a common prefix with all that it stands for.
-    AfterItem(&'a str),
-}
-
-/// One page, in the order of the bytes of the names.
-#[derive(Debug, Default)]
-pub(crate) struct ListPage {
-    pub(crate) items: Vec<ListItem>,
-    /// Whether there are items behind the last one.
-    pub(crate) more: bool,
-}
-
-#[derive(Debug)]
-pub(crate) enum ListItem {
-    Object(String, Arc<Object>),
-    CommonPrefix(String),
-}
-
-impl ListItem {
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Object(name, _) | Self::CommonPrefix(name) => name,
-        }
-    }
-}
-
-impl Bucket {
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<Object>> {
-        self.objects.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    /// Puts `object` in the place of the one under `key`, if any. Readers that hold the old one keep
-    /// it.
-    pub(crate) fn put(&self, key: String, object: Object) {
-        let object = Arc::new(object);
-        let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
-        let replaced = objects.insert(key, object);
-        // Giving back a large buffer takes time that others should not wait for.
-        drop(objects);
-        drop(replaced);
-    }
-
-    /// Nothing happens when there is no such object.
-    pub(crate) fn delete(&self, key: &str) {
-        let removed = self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key);
-        drop(removed);
-    }
-
-    /// One page of the bucket's keys and common prefixes. A common prefix costs one search, however
-    /// many keys it stands for.
-    pub(crate) fn list(&self, query: ListQuery<'_>) -> ListPage {
-        let ListQuery { prefix, delimiter, from, max } = query;
-        let roll_up = |key: &str| {
-            let delimiter = delimiter?;
-            let end = key.strip_prefix(prefix)?.find(delimiter)? + prefix.len() + delimiter.len();
-            Some(key[..end].to_owned())
-        };
-        let mut start = match from {
-            ListStart::Beginning => Some(Bound::Included(prefix.to_owned())),
-            ListStart::AfterKey(key) => Some(Bound::Excluded(key.to_owned())),
-            ListStart::AfterItem(item) => match roll_up(item) {
-                Some(common) => after_all_with(&common).map(Bound::Included),
-                None => Some(Bound::Excluded(item.to_owned())),
-            },
-        };
-        if let Some(Bound::Included(key) | Bound::Excluded(key)) = &start
-            && key.as_str() < prefix
-        {
-            start = Some(Bound::Included(prefix.to_owned()));
-        }
-
-        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
-        let mut page = ListPage::default();
-        while let Some(bound) = start.take() {
-            let bound = bound.as_ref().map(String::as_str);
-            for (key, object) in objects.range::<str, _>((bound, Bound::Unbounded)) {
-                if !key.starts_with(prefix) {
-                    return page;
-                }
-                if page.items.len() == max {
-                    page.more = max > 0;
-                    return page;
-                }
-                if let Some(common) = roll_up(key) {
-                    start = after_all_with(&common).map(Bound::Included);
-                    page.items.push(ListItem::CommonPrefix(common));
-                    break;
-                }
-                page.items.push(ListItem::Object(key.clone(), Arc::clone(object)));
+    /// Whether it holds of the object that is there now: [`StoreError::NoSuchKey`] when one with a
+    /// certain tag is asked for and there is none, else [`StoreError::Precondition`].
+    pub(crate) fn check(&self, current: Option<&ObjectInfo>) -> StoreResult<()> {
+        if let Some(wanted) = &self.if_match {
+            let current = current.ok_or(StoreError::NoSuchKey)?;
+            if !etag_fits(wanted, &current.etag) {
+                return Err(StoreError::Precondition { header: "If-Match" });
             }
         }
-        page
+        if let (Some(unwanted), Some(current)) = (&self.if_none_match, current)
+            && etag_fits(unwanted, &current.etag)
+        {
+            return Err(StoreError::Precondition { header: "If-None-Match" });
+        }
+        Ok(())
     }
 }
 
-/// The first possible key behind every key that starts with `prefix`: `prefix` with its last
-/// character replaced by the next one there is, since UTF-8 sorts as its characters do. `None` when
-/// no key can be behind them.
-fn after_all_with(prefix: &str) -> Option<String> {
-    let mut next = prefix.to_owned();
-    while let Some(last) = next.pop() {
-        if let Some(following) = (last..=char::MAX).nth(1) {
-            next.push(following);
-            return Some(next);
-        }
+/// Whether an object's `etag` is the one that `condition` names, or any.
+pub(crate) fn etag_fits(condition: &ETagCondition, etag: &str) -> bool {
+    match condition {
+        ETagCondition::Any => true,
+        ETagCondition::ETag(named) => named.value() == etag,
     }
-    None
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn bucket<K: AsRef<str>>(keys: impl IntoIterator<Item = K>) -> Bucket {
-        let bucket = Bucket::default();
-        for key in keys {
-            let object = Object {
-                content: Bytes::new(),
-                etag: String::new(),
-                modified: SystemTime::UNIX_EPOCH,
-                content_type: None,
-                metadata: None,
-            };
-            bucket.put(key.as_ref().to_owned(), object);
-        }
-        bucket
-    }
-
-    /// Every item of a listing in pages of `max`, as a client walks it.
-    fn walk(bucket: &Bucket, prefix: &str, delimiter: Option<&str>, max: usize) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        loop {
-            let last = names.last().cloned();
-            let from = last.as_deref().map_or(ListStart::Beginning, ListStart::AfterItem);
-            let page = bucket.list(ListQuery { prefix, delimiter, from, max });
-            assert!(page.items.len() <= max);
-            names.extend(page.items.iter().map(|item| item.name().to_owned()));
-            if !page.more {
-                return names;
-            }
-        }
-    }
-
-    #[test]
-    fn a_delimiter_rolls_up_what_is_behind_it() {
-        let bucket = bucket(["a/1", "a/2", "b", "c/", "c/x/y", "d"]);
-        assert_eq!(walk(&bucket, "", Some("/"), 2), ["a/", "b", "c/", "d"]);
-        assert_eq!(walk(&bucket, "c/", Some("/"), 1), ["c/", "c/x/"]);
-        assert_eq!(walk(&bucket, "", None, 1), ["a/1", "a/2", "b", "c/", "c/x/y", "d"]);
-    }
-
-    #[test]
-    fn a_page_of_nothing_is_the_end() {
-        let page = bucket(["a"]).list(ListQuery {
-            prefix: "",
-            delimiter: None,
-            from: ListStart::Beginning,
-            max: 0,
-        });
-        assert!(page.items.is_empty() && !page.more);
-    }
-
-    #[test]
-    fn a_start_before_or_behind_the_prefix_does_not_leave_it() {
-        let bucket = bucket(["a", "p/1", "p/2", "q"]);
-        let list = |from| {
-            let query = ListQuery { prefix: "p/", delimiter: None, from, max: 10 };
-            bucket.list(query).items.iter().map(|item| item.name().to_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(list(ListStart::AfterKey("a")), ["p/1", "p/2"]);
-        assert_eq!(list(ListStart::AfterKey("p/1")), ["p/2"]);
-        assert!(list(ListStart::AfterKey("q")).is_empty());
-    }
-
-    #[test]
-    fn the_next_character_skips_what_is_none() {
-        assert_eq!(after_all_with("a/").as_deref(), Some("a0"));
-        assert_eq!(after_all_with("\u{d7ff}").as_deref(), Some("\u{e000}"));
-        assert_eq!(after_all_with("a\u{10ffff}").as_deref(), Some("b"));
-        assert_eq!(after_all_with("\u{10ffff}"), None);
-    }
-
-    proptest! {
-        #[test]
-        fn pages_hold_every_item_once_and_sorted(
-            keys in proptest::collection::btree_set("[ab/ü\u{10ffff}]{1,6}", 0..40),
-            prefix in "[ab/]{0,2}",
-            delimiter in proptest::option::of("[b/\u{10ffff}]"),
-            max in 1_usize..6,
-        ) {
-            let expected: BTreeSet<String> = keys
-                .iter()
-                .filter(|key| key.starts_with(&prefix))
-                .map(|key| match &delimiter {
-                    Some(delimiter) => match key[prefix.len()..].find(delimiter.as_str()) {
-                        Some(at) => key[..prefix.len() + at + delimiter.len()].to_owned(),
-                        None => key.clone(),
-                    },
-                    None => key.clone(),
-                })
-                .collect();
-            let walked = walk(&bucket(&keys), &prefix, delimiter.as_deref(), max);
-            prop_assert_eq!(walked, expected.into_iter().collect::<Vec<_>>());
-        }
-    }
-}
+mod contract;

@@ -1,41 +1,95 @@
 //! `feedrate serve`: the S3 server alone.
 
-use feedrate_s3_server::{Config, KeyPair, Server};
-use tokio::signal::unix::{SignalKind, signal};
+use std::borrow::Cow;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use feedrate_s3_server::{
+    Access, AccessLogTarget, Account, KeyPair, Options, Server, Storage, read_keys_file,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::runtime;
 use crate::args::ServeArgs;
 use crate::embedded::new_keys;
 use crate::environment::Environment;
-use crate::exit::{Outcome, usage};
+use crate::exit::{INTERRUPTED, Outcome, usage};
+
+/// How long requests under way may take when the server is told to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The bucket of a server in memory, when none is named.
+const BUCKET: &str = "feedrate";
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
     let environment = Environment::capture()?;
-    let given = given_keys(&environment)?;
-    let generated = given.is_none();
-    let keys = given.unwrap_or_else(new_keys);
-    let runtime = runtime()?;
-    let config = Config {
+    let keys = Keys::choose(&environment, args.keys.as_deref())?;
+    let in_memory = args.dir.is_none();
+    let no_bucket = args.buckets.is_empty() && in_memory;
+    let options = Options {
         listen: args.listen,
-        keys: keys.clone(),
-        buckets: args.buckets,
+        accounts: keys.accounts,
+        storage: match args.dir {
+            Some(dir) => Storage::Directory(dir),
+            None => Storage::Memory { limit: args.max_memory },
+        },
+        buckets: if no_bucket { vec![BUCKET.to_owned()] } else { args.buckets },
+        domains: args.domains,
         faults: args.faults,
         record_gets: args.record_gets,
+        access_log: args.access_log.map(log_target),
+        grace: GRACE,
     };
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let server = Server::bind(config).await?;
+    runtime()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let server = Server::bind(options).await?;
         let endpoint = format!("http://{}", server.local_addr());
-        println!("{}", exports(&endpoint, generated.then_some(&keys)));
-        let stop = async move {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        };
-        server.serve(stop).await;
+        if let Some(path) = &args.env_file {
+            let shown = exports(&endpoint, Some(&keys.own));
+            write_private(path, &format!("{shown}\n"))
+                .with_context(|| format!("cannot write --env-file {}", path.display()))?;
+            println!("{}", exports(&endpoint, None));
+            eprintln!("the keys are in {0}: source it (. {0})", path.display());
+        } else {
+            println!("{}", exports(&endpoint, keys.are_generated.then_some(&keys.own)));
+        }
+        server.serve(signals.stop()).await;
         Ok(Outcome::Finished)
     })
+}
+
+fn log_target(path: PathBuf) -> AccessLogTarget {
+    if path == Path::new("-") { AccessLogTarget::Stderr } else { AccessLogTarget::File(path) }
+}
+
+/// The keys of the server.
+struct Keys {
+    accounts: Vec<Account>,
+    /// The pair that a shell on this machine is given.
+    own: KeyPair,
+    /// Nobody else knows that pair, so it has to be told.
+    are_generated: bool,
+}
+
+impl Keys {
+    /// Those of the environment and those of `file`; when there are none, a new pair.
+    fn choose(environment: &Environment, file: Option<&Path>) -> anyhow::Result<Self> {
+        let in_file =
+            file.map(read_keys_file).transpose().map_err(|error| usage(error.to_string()))?;
+        let mut accounts = in_file.unwrap_or_default();
+        let given = given_keys(environment)?;
+        let are_generated = given.is_none() && accounts.is_empty();
+        if let Some(keys) = given.or_else(|| are_generated.then(new_keys)) {
+            accounts.insert(0, Account { keys, access: Access::ReadWrite });
+        }
+        let writes = accounts.iter().find(|account| account.access == Access::ReadWrite);
+        let own = writes.or(accounts.first()).context("the server has no keys")?.keys.clone();
+        Ok(Self { accounts, own, are_generated })
+    }
 }
 
 /// Keys given in the environment; they are never printed.
@@ -58,8 +112,93 @@ pub(super) fn exports(endpoint: &str, keys: Option<&KeyPair>) -> String {
     let keys = keys.map_or_else(String::new, |keys| {
         format!(
             " AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={}",
-            keys.access_key_id, keys.secret_access_key
+            quoted(&keys.access_key_id),
+            quoted(&keys.secret_access_key)
         )
     });
     format!("export AWS_ENDPOINT_URL={endpoint}{keys}")
+}
+
+/// A word that a shell takes as `text`.
+fn quoted(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/+=_.:-".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
+/// Writes `text` to the file at `path`, which only its owner can read from its first byte on. It is
+/// complete whenever it is there.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+/// Ctrl-C and SIGTERM.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Completes with the first signal. The second one ends the process at once.
+    async fn stop(&mut self) {
+        self.next().await;
+        if let Ok(mut again) = Self::new() {
+            tokio::spawn(async move {
+                again.next().await;
+                std::process::exit(i32::from(INTERRUPTED));
+            });
+        }
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_gets_back_any_key() {
+        assert_eq!(quoted("a/b+c="), "a/b+c=");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+    }
+
+    #[test]
+    fn a_file_of_keys_is_private_and_replaces_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("env");
+        fs::write(&path, "old").unwrap();
+        write_private(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_private(folder.path(), "a folder is in the way").is_err());
+    }
 }

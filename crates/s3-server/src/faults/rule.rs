@@ -19,7 +19,8 @@ use crate::request::{RequestKind, Target};
 /// put status=403 from=5
 /// ```
 ///
-/// METHOD is `get`, `put`, `list`, `head`, `delete` or `any`.
+/// METHOD is `get`, `put` (parts of multipart uploads included), `list`, `head`, `delete` or `any`,
+/// which alone fits copies and all else.
 ///
 /// Which requests (all conditions must hold):
 /// - `key`: a glob over the whole decoded key (the prefix, for `list`). `*` stands for any characters,
@@ -91,7 +92,8 @@ impl Method {
     fn fits(self, kind: RequestKind) -> bool {
         match self {
             Self::Get => kind == RequestKind::Get,
-            Self::Put => kind == RequestKind::Put,
+            // A part is a write like any other: what holds for objects should hold for large ones.
+            Self::Put => matches!(kind, RequestKind::Put | RequestKind::Part),
             Self::List => kind == RequestKind::List,
             Self::Head => kind == RequestKind::Head,
             Self::Delete => kind == RequestKind::Delete,

@@ -220,11 +220,11 @@ async fn what_is_not_supported_is_refused() {
         client.send(Parts { method, bucket: BUCKET, key: "k", query, headers, ..Parts::default() })
     };
     for reply in [
-        send("POST", &[("uploads", "")], &[]).await,
-        send("PUT", &[], &[("if-none-match", "*")]).await,
-        send("PUT", &[], &[("x-amz-copy-source", "/data/k")]).await,
-        send("GET", &[], &[("if-match", "\"a\"")]).await,
+        send("PUT", &[], &[("x-amz-tagging", "a=b")]).await,
+        send("PUT", &[], &[("x-amz-copy-source", "/data/k?versionId=1")]).await,
+        send("GET", &[("partNumber", "1")], &[]).await,
         send("GET", &[("versionId", "1")], &[]).await,
+        send("DELETE", &[("versionId", "1")], &[]).await,
         send("GET", &[("tagging", "")], &[]).await,
     ] {
         assert_eq!(reply.unwrap().error(), (501, "NotImplemented"));
