@@ -1,5 +1,11 @@
 //! The command line. Flags only: what they mean together is decided where they are used.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "these doc comments are the help that people read in a terminal"
+)]
+#![expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;

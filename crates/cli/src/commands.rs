@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use crate::args::{Args, Command};
 use crate::embedded;
 use crate::exit::Outcome;
+use crate::output::tell;
 use crate::training;
 
 /// Runs the command.
@@ -29,7 +30,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         Command::Datagen(args) => datagen::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Report(args) => report::run(&args),
-        Command::Workloads => workloads::run(),
+        Command::Workloads => Ok(workloads::run()),
         Command::Config(args) => config::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(
@@ -58,7 +59,7 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 /// Says something on stderr, unless told to be quiet.
 fn note(quiet: bool, text: impl Display) {
     if !quiet {
-        eprintln!("{text}");
+        tell(text);
     }
 }
 

@@ -18,6 +18,7 @@ use rand::distr::{Alphanumeric, SampleString};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Outcome;
+use crate::output::say;
 
 /// The bucket that the server is started with.
 const BUCKET: &str = "feedrate";
@@ -79,8 +80,8 @@ impl EmbeddedServer {
         format!("http://{}", self.address)
     }
 
-    /// The bucket it has.
-    pub(crate) fn bucket(&self) -> &'static str {
+    /// The bucket that every such server has.
+    pub(crate) fn bucket() -> &'static str {
         BUCKET
     }
 
@@ -137,7 +138,7 @@ pub(crate) fn serve_task() -> anyhow::Result<Outcome> {
         record_gets: false,
     };
     let server = runtime.block_on(Server::bind(config)).context("the embedded server")?;
-    println!("{}", serde_json::to_string(&Ready { address: server.local_addr() })?);
+    say(serde_json::to_string(&Ready { address: server.local_addr() })?);
     std::thread::spawn(end_with_parent);
     runtime.block_on(server.serve(std::future::pending()));
     Ok(Outcome::Finished)

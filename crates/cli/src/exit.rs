@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::output::tell;
+
 /// How a command that did its work can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -40,7 +42,7 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Finished) => ExitCode::SUCCESS,
         Ok(Outcome::TargetMissed) => ExitCode::from(3),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            tell(format_args!("error: {error:#}"));
             match error.downcast_ref::<UsageError>() {
                 Some(_) => ExitCode::from(2),
                 None => ExitCode::FAILURE,

@@ -4,6 +4,7 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::INTERRUPTED;
+use crate::output::tell;
 
 /// Ends this process with code 130 on the first SIGINT or SIGTERM, after saying `what_stays`.
 ///
@@ -22,7 +23,7 @@ pub(crate) fn exit_on_signal(runtime: &Handle, what_stays: &'static str) {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        eprintln!("\ninterrupted; {what_stays}");
+        tell(format_args!("\ninterrupted; {what_stays}"));
         std::process::exit(i32::from(INTERRUPTED));
     });
 }

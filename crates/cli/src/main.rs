@@ -6,6 +6,7 @@ mod embedded;
 mod environment;
 mod exit;
 mod interrupt;
+mod output;
 mod progress;
 mod store;
 mod training;

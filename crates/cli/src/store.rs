@@ -141,7 +141,7 @@ impl Access {
     ) -> Self {
         let workload = &mut resolved.workload;
         let prefix = workload.dataset.data_folder.trim_matches(['/', '.']).to_owned();
-        let (bucket, endpoint) = (server.bucket().to_owned(), server.endpoint_url());
+        let (bucket, endpoint) = (EmbeddedServer::bucket().to_owned(), server.endpoint_url());
         let shown = ShownStore::s3(&endpoint, format!("{bucket}/{prefix}"), true);
         let target = Target::S3 { bucket, prefix, endpoint_url: Some(endpoint), region: None };
         workload.storage.target = target.clone();

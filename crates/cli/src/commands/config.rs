@@ -6,6 +6,7 @@ use super::note_warnings;
 use crate::args::ConfigArgs;
 use crate::environment::Environment;
 use crate::exit::Outcome;
+use crate::output::{say, say_json};
 use crate::store::resolve_workload;
 
 pub(super) fn run(args: &ConfigArgs) -> anyhow::Result<Outcome> {
@@ -20,13 +21,16 @@ pub(super) fn run(args: &ConfigArgs) -> anyhow::Result<Outcome> {
                 json!({"key": value.key, "value": value.value, "origin": value.origin.to_string()})
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&values)?);
+        say_json(&values)?;
         return Ok(Outcome::Finished);
     }
     let key_width = resolved.values.iter().map(|value| value.key.len()).max().unwrap_or(0);
     let value_width = resolved.values.iter().map(|value| value.value.len()).max().unwrap_or(0);
     for value in &resolved.values {
-        println!("{:key_width$}  {:value_width$}  {}", value.key, value.value, value.origin);
+        say(format_args!(
+            "{:key_width$}  {:value_width$}  {}",
+            value.key, value.value, value.origin
+        ));
     }
     Ok(Outcome::Finished)
 }

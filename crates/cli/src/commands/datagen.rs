@@ -17,6 +17,7 @@ use crate::args::DatagenArgs;
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
+use crate::output::{say, say_json};
 use crate::progress;
 use crate::store::{Access, require_named, resolve_workload};
 
@@ -37,9 +38,9 @@ pub(super) fn run(args: &DatagenArgs) -> anyhow::Result<Outcome> {
             "seconds": summary.elapsed.as_secs_f64(),
             "location": location,
         });
-        println!("{}", serde_json::to_string_pretty(&figures)?);
+        say_json(&figures)?;
     } else {
-        println!("{} in {location}", told(&summary));
+        say(format_args!("{} in {location}", told(&summary)));
     }
     Ok(Outcome::Finished)
 }

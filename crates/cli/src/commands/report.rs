@@ -4,13 +4,14 @@ use feedrate_report::rebuild;
 
 use crate::args::ReportArgs;
 use crate::exit::Outcome;
+use crate::output::{say, say_json};
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let rebuilt = rebuild(&args.dir)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rebuilt.to_json()?)?);
+        say_json(&rebuilt.to_json()?)?;
     } else {
-        print!("{rebuilt}");
+        say(rebuilt.to_string().trim_end());
     }
     Ok(Outcome::Finished)
 }

@@ -11,6 +11,7 @@ use crate::args::RunArgs;
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
+use crate::output::{say, say_json};
 use crate::progress;
 use crate::store::{Access, require_named, resolve_workload};
 use crate::training::{Input, Message, Task, execute};
@@ -55,10 +56,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     bar.finish_and_clear();
     let report = outcome?;
     if args.output.show.json {
-        println!("{}", serde_json::to_string_pretty(&report.figures())?);
+        say_json(&report.figures())?;
     } else {
-        print!("{report}");
-        println!("results in {}", task.folder.display());
+        say(format_args!("{report}results in {}", task.folder.display()));
     }
     let met = report.figures().au_met == Some(true);
     Ok(if args.require_au && !met { Outcome::TargetMissed } else { Outcome::Finished })

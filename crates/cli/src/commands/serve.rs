@@ -18,6 +18,7 @@ use crate::args::ServeArgs;
 use crate::embedded::new_keys;
 use crate::environment::Environment;
 use crate::exit::{INTERRUPTED, Outcome, usage};
+use crate::output::say;
 
 /// How long requests under way may take when the server is told to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,10 +53,10 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
             let shown = exports(&endpoint, Some(&keys.own));
             write_private(path, &format!("{shown}\n"))
                 .with_context(|| format!("cannot write --env-file {}", path.display()))?;
-            println!("{}", exports(&endpoint, None));
+            say(exports(&endpoint, None));
             eprintln!("the keys are in {0}: source it (. {0})", path.display());
         } else {
-            println!("{}", exports(&endpoint, keys.are_generated.then_some(&keys.own)));
+            say(exports(&endpoint, keys.are_generated.then_some(&keys.own)));
         }
         server.serve(signals.stop()).await;
         Ok(Outcome::Finished)

@@ -27,6 +27,7 @@ use crate::embedded::EmbeddedServer;
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
+use crate::output::{say, say_json, tell};
 use crate::progress;
 use crate::store::{Access, resolve_workload};
 use crate::training::{Message, Task, saved_report};
@@ -49,12 +50,11 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
     let runtime = runtime()?;
     exit_on_signal(runtime.handle(), "epochs that were finished are kept");
 
-    let server = match &resolved.store_named {
-        Some(_) => None,
-        None => {
-            check_memory(&resolved)?;
-            Some(EmbeddedServer::start()?)
-        }
+    let server = if resolved.store_named.is_some() {
+        None
+    } else {
+        check_memory(&resolved)?;
+        Some(EmbeddedServer::start()?)
     };
     let access = match &server {
         Some(server) => Access::embedded(server, &mut resolved, &args.upload),
@@ -76,7 +76,7 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
     let outcome = series.run();
     if let (Some(server), true, Ok(_)) = (server, args.keep_server, &outcome) {
         let endpoint = server.endpoint_url();
-        eprintln!("{}", exports(&endpoint, Some(&server.keep()?)));
+        tell(exports(&endpoint, Some(&server.keep()?)));
     }
     outcome
 }
@@ -187,10 +187,10 @@ impl Series<'_> {
             }
         }
         if args.output.show.json {
-            println!("{}", serde_json::to_string_pretty(&sweep)?);
+            say_json(&sweep)?;
         } else {
-            println!("{}", sweep.console_table());
-            println!("report and raw results in {}", folder.display());
+            say(sweep.console_table());
+            say(format_args!("report and raw results in {}", folder.display()));
         }
         let missed = args.require_au && sweep.target_met() != Some(true);
         Ok(if missed { Outcome::TargetMissed } else { Outcome::Finished })

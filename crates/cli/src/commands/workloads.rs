@@ -3,11 +3,12 @@
 use feedrate_workload::presets;
 
 use crate::exit::Outcome;
+use crate::output::say;
 
-pub(super) fn run() -> anyhow::Result<Outcome> {
+pub(super) fn run() -> Outcome {
     let width = presets::names().map(str::len).max().unwrap_or(0);
     for preset in presets::all() {
-        println!("{:width$}  {}", preset.name, preset.description);
+        say(format_args!("{:width$}  {}", preset.name, preset.description));
     }
-    Ok(Outcome::Finished)
+    Outcome::Finished
 }
