@@ -188,8 +188,8 @@ mod tests {
     use std::path::PathBuf;
 
     use feedrate_workload::{
-        DataLoader, Format, Framework, Metric, Model, Output, Reader, Storage, Target, Time, Train,
-        Workflow,
+        DataLoader, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader, Storage,
+        Target, Time, Train, Workflow,
     };
     use proptest::prelude::*;
 
@@ -243,6 +243,8 @@ mod tests {
                     prefetch_size: 2,
                     file_shuffle: self.file_shuffle,
                     sample_shuffle: self.sample_shuffle,
+                    pipeline: Pipeline::Sliding,
+                    payload: Payload::Land,
                 },
                 train: Train {
                     epochs: 2,
@@ -256,6 +258,7 @@ mod tests {
                 storage: Storage {
                     target: Target::Local { root: PathBuf::from("data/t0") },
                     prefetch_window: 64,
+                    stagger_workers: true,
                 },
             }
         }

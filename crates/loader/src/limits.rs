@@ -68,7 +68,7 @@ fn most_files_per_batch(reader: &Reader, samples_per_file: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use feedrate_workload::DataLoader;
+    use feedrate_workload::{DataLoader, Payload, Pipeline};
 
     use super::*;
 
@@ -82,6 +82,8 @@ mod tests {
             prefetch_size,
             file_shuffle: Shuffle::Seed,
             sample_shuffle: Shuffle::Seed,
+            pipeline: Pipeline::Sliding,
+            payload: Payload::Land,
         }
     }
 

@@ -7,8 +7,8 @@ use feedrate_metrics::record::{BlockRecord, EpochRecord, RankEpoch, RunRecord, S
 use feedrate_metrics::requests::{LatencySummary, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_workload::{
-    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Reader, Shuffle, Storage,
-    Target, Time, Train, Workflow, Workload,
+    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader,
+    Shuffle, Storage, Target, Time, Train, Workflow, Workload,
 };
 
 use crate::{HostFacts, Origin, ProcessFacts, RunReport, Store, Sweep, SweepRun};
@@ -31,6 +31,8 @@ fn workload(model: &str, dataset: Dataset, batch_size: u64, compute: f64, au: f6
             prefetch_size: 2,
             file_shuffle: Shuffle::Seed,
             sample_shuffle: Shuffle::Seed,
+            pipeline: Pipeline::Sliding,
+            payload: Payload::Land,
         },
         train: Train {
             epochs: 1,
@@ -49,6 +51,7 @@ fn workload(model: &str, dataset: Dataset, batch_size: u64, compute: f64, au: f6
                 region: None,
             },
             prefetch_window: 256,
+            stagger_workers: true,
         },
     }
 }

@@ -29,6 +29,6 @@ pub use resolve::{
 pub use schedule::{Schedule, ScheduleError};
 pub use tree::yaml::YamlError;
 pub use workload::{
-    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Reader, Shuffle, Storage,
-    Target, Time, Train, Workflow, Workload,
+    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader,
+    Shuffle, Storage, Target, Time, Train, Workflow, Workload,
 };

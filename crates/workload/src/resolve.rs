@@ -18,8 +18,8 @@ use crate::settings::{Choices, Setting, Settings, file_name, short, text, whole}
 use crate::tree::yaml::{self, YamlError};
 use crate::tree::{Entry, Mapping, Node, Value};
 use crate::workload::{
-    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Reader, Shuffle, Storage, Train,
-    Workflow, Workload,
+    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader,
+    Shuffle, Storage, Train, Workflow, Workload,
 };
 
 /// What is to be resolved.
@@ -304,6 +304,14 @@ const DATA_LOADERS: Choices<DataLoader> = Choices {
     not_yet: &["dali", "native_dali", "synthetic", "custom", "none"],
 };
 
+const PIPELINES: Choices<Pipeline> = Choices {
+    supported: &[("sliding", Pipeline::Sliding), ("chunked", Pipeline::Chunked)],
+    not_yet: &[],
+};
+
+const PAYLOADS: Choices<Payload> =
+    Choices { supported: &[("land", Payload::Land), ("discard", Payload::Discard)], not_yet: &[] };
+
 const SHUFFLES: Choices<Shuffle> = Choices {
     supported: &[("off", Shuffle::Off), ("seed", Shuffle::Seed), ("random", Shuffle::Random)],
     not_yet: &[],
@@ -350,9 +358,19 @@ fn workload(settings: &mut Settings<'_>, aws: bool) -> (Workload, Option<String>
         log_file: settings.text("output.log_file", file_name, "dlio.log").value,
     };
     let (target, store_named) = store::target(settings, &data_folder, aws);
-    let prefetch_window =
-        settings.whole_u32("storage.storage_options.prefetch_window", 1..=MANY, 64);
-    let storage = Storage { target, prefetch_window };
+    let window = match reader.pipeline {
+        Pipeline::Sliding => 64,
+        Pipeline::Chunked => 256,
+    };
+    let storage = Storage {
+        target,
+        prefetch_window: settings.whole_u32(
+            "storage.storage_options.prefetch_window",
+            1..=MANY,
+            window,
+        ),
+        stagger_workers: settings.truth("storage.storage_options.stagger_workers", true),
+    };
     let workload = Workload {
         framework: framework.value,
         model,
@@ -445,6 +463,8 @@ fn reader(settings: &mut Settings<'_>, framework: &Setting<Framework>) -> Reader
         prefetch_size: settings.whole_u32("reader.prefetch_size", 0..=MANY, 2),
         file_shuffle: shuffle(settings, "reader.file_shuffle"),
         sample_shuffle: shuffle(settings, "reader.sample_shuffle"),
+        pipeline: settings.choice("reader.pipeline", &PIPELINES, Pipeline::Sliding).value,
+        payload: settings.choice("reader.payload", &PAYLOADS, Payload::Land).value,
     }
 }
 

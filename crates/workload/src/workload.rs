@@ -114,6 +114,30 @@ pub struct Reader {
     pub file_shuffle: Shuffle,
     /// `reader.sample_shuffle`.
     pub sample_shuffle: Shuffle,
+    /// `reader.pipeline` (ours): in which order a reader keeps files coming.
+    pub pipeline: Pipeline,
+    /// `reader.payload` (ours): what becomes of the bytes.
+    pub payload: Payload,
+}
+
+/// `reader.pipeline`: how a reader reads ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pipeline {
+    /// A window slides over the reader's files: a file that is used makes room for the next.
+    Sliding,
+    /// The reader's files come in chunks: the next chunk is fetched while one is used.
+    Chunked,
+}
+
+/// `reader.payload`: what becomes of the bytes of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Payload {
+    /// Every byte of a batch is in memory when the accelerator takes it.
+    Land,
+    /// Every byte is received, into a buffer that is used again at once, and counted.
+    Discard,
 }
 
 /// `reader.data_loader`.
@@ -247,8 +271,12 @@ pub struct Output {
 pub struct Storage {
     /// Which store, as far as the workload names one.
     pub target: Target,
-    /// `storage.storage_options.prefetch_window`: files a reader may have in flight or ready.
+    /// `storage.storage_options.prefetch_window`: files a reader may have in flight or ready; for
+    /// the chunked pipeline the files of a chunk.
     pub prefetch_window: u32,
+    /// `storage.storage_options.stagger_workers`: with the chunked pipeline reader k of a rank starts
+    /// k mean computation times later.
+    pub stagger_workers: bool,
 }
 
 /// A store and the place in it below which `dataset.data_folder` lies. Every spelling that

@@ -148,6 +148,8 @@ fn the_presets_hold_the_published_numbers_and_give_no_warning() {
                 prefetch_size: 2,
                 file_shuffle: Shuffle::Seed,
                 sample_shuffle: Shuffle::Seed,
+                pipeline: Pipeline::Sliding,
+                payload: Payload::Land,
             },
             train: Train {
                 epochs: 8,
@@ -161,6 +163,7 @@ fn the_presets_hold_the_published_numbers_and_give_no_warning() {
             storage: Storage {
                 target: Target::Local { root: "./data/retinanet".into() },
                 prefetch_window: 64,
+                stagger_workers: true,
             },
         };
         assert_eq!(resolved.workload, expected);
