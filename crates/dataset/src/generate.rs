@@ -468,7 +468,8 @@ mod tests {
         let set = dataset(Format::Npz, 100, 4096.0);
         let error = generated(store.clone(), &set, options(2, 4)).await.expect_err("a refusal");
         assert!(matches!(error, GenerateError::Put { done: 0..=4, .. }), "{error}");
-        let text = error.to_string();
+        let cause = std::error::Error::source(&error).unwrap();
+        let text = format!("{error}: {cause}");
         for part in ["of 100 files", "PUT data/t0/train/img_0", "403 AccessDenied", "s3://mlp"] {
             assert!(text.contains(part), "{text}");
         }
