@@ -9,7 +9,7 @@ use super::datagen::{generate_into, told};
 use super::{note, note_warnings, runtime};
 use crate::args::RunArgs;
 use crate::environment::Environment;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, usage};
 use crate::interrupt::exit_on_signal;
 use crate::output::{say, say_json};
 use crate::progress;
@@ -23,12 +23,22 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     require_named(&resolved, "run")?;
     note_warnings(quiet, &resolved);
     let workload = &resolved.workload;
+    if !workload.workflow.train && !workload.workflow.generate_data {
+        return Err(usage(
+            "nothing to do: workflow.train and workflow.generate_data are both false. Set one of \
+             them, such as --set workflow.train=true",
+        ));
+    }
     let schedule = Schedule::new(workload, args.np.get())?;
     let access = Access::new(&resolved, &args.upload, &environment)?;
     let runtime = runtime()?;
     exit_on_signal(runtime.handle(), "epochs that were finished are kept");
     if workload.workflow.generate_data {
-        let (summary, _) = generate_into(&access, workload, runtime.handle(), quiet)?;
+        let (summary, location) = generate_into(&access, workload, runtime.handle(), quiet)?;
+        if !workload.workflow.train {
+            say(format_args!("{} in {location}", told(&summary)));
+            return Ok(Outcome::Finished);
+        }
         note(quiet, told(&summary));
     }
     let input = Input::open(&access, workload, args.read.verify, runtime.handle())?;

@@ -151,3 +151,21 @@ fn an_empty_metric_window_is_said_to_be_not_measurable_and_is_never_negative() {
         }
     }
 }
+
+#[test]
+fn a_run_does_the_parts_that_its_workflow_names() {
+    let (place, server) = (Place::new(), serve().start());
+    place.feedrate("run t0.yaml").set(&["workflow.train=false"]).on(&server).fails(2).telling(&[
+        "nothing to do",
+        "workflow.train",
+        "workflow.generate_data",
+    ]);
+    place
+        .feedrate("run t0.yaml")
+        .set(&["workflow.train=false", "workflow.generate_data=true"])
+        .on(&server)
+        .succeeds()
+        .telling(&["generated 16 files"]);
+    let requests = server.status().requests;
+    assert_eq!((requests.put, requests.get), (16, 0));
+}
