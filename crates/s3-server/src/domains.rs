@@ -11,7 +11,7 @@ pub(crate) struct Domains(Vec<String>);
 impl Domains {
     /// `names` without ports.
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
-        Self(names.into_iter().map(|name| name.to_ascii_lowercase()).collect())
+        Self(names.into_iter().collect())
     }
 
     /// Whether a domain can be called so.
@@ -24,9 +24,12 @@ impl Domains {
 
     /// The bucket that a `Host` header names.
     pub(crate) fn bucket_of(&self, host: &str) -> Option<String> {
-        let host = host.rsplit_once(':').map_or(host, |(host, _port)| host).to_ascii_lowercase();
-        let bucket = self.0.iter().find_map(|domain| host.strip_suffix(domain)?.strip_suffix('.'));
-        bucket.filter(|bucket| !bucket.is_empty()).map(str::to_owned)
+        let host = host.rsplit_once(':').map_or(host, |(host, _port)| host);
+        let bucket = self.0.iter().find_map(|domain| {
+            let (bucket, below) = host.split_at_checked(host.len().checked_sub(domain.len())?)?;
+            below.eq_ignore_ascii_case(domain).then(|| bucket.strip_suffix('.'))?
+        });
+        bucket.filter(|bucket| !bucket.is_empty()).map(str::to_ascii_lowercase)
     }
 }
 

@@ -140,13 +140,19 @@ pub(crate) fn bucket_in_host<B>(request: &Request<B>, domains: &Domains) -> Opti
     domains.bucket_of(host)
 }
 
-/// The access key id that a request claims to be signed with, in its header or in a presigned URL.
+/// The access key id that a request claims to be signed with, in its header or in a presigned URL, in
+/// version 4 or 2 of the signatures.
 pub(crate) fn claimed_key_id<B>(request: &Request<B>) -> Option<String> {
+    let query = request.uri().query().unwrap_or_default();
     let credential = match request.headers().get(header::AUTHORIZATION) {
-        Some(value) => value.to_str().ok()?.split_once("Credential=")?.1.to_owned(),
-        None => parameter(request.uri().query()?, "X-Amz-Credential")?,
+        Some(value) => {
+            let value = value.to_str().ok()?;
+            let version_4 = value.split_once("Credential=").map(|(_, credential)| credential);
+            version_4.or_else(|| value.strip_prefix("AWS "))?.to_owned()
+        }
+        None => parameter(query, "X-Amz-Credential").or(parameter(query, "AWSAccessKeyId"))?,
     };
-    let id = credential.split(['/', ',']).next()?;
+    let id = credential.split(['/', ',', ':']).next()?;
     (!id.is_empty()).then(|| id.to_owned())
 }
 
@@ -238,6 +244,10 @@ mod tests {
         assert_eq!(claimed_key_id(&signed).as_deref(), Some("AKIA"));
         let presigned = with_headers("/b/k?X-Amz-Credential=AKIB%2F20250101%2Fx&X-Amz-Date=1", &[]);
         assert_eq!(claimed_key_id(&presigned).as_deref(), Some("AKIB"));
+        let signed = with_headers("/b/k", &[("authorization", "AWS AKIC:c2lnbmF0dXJl")]);
+        assert_eq!(claimed_key_id(&signed).as_deref(), Some("AKIC"));
+        let presigned = with_headers("/b/k?AWSAccessKeyId=AKID&Expires=1&Signature=x", &[]);
+        assert_eq!(claimed_key_id(&presigned).as_deref(), Some("AKID"));
         assert_eq!(claimed_key_id(&with_headers("/b/k", &[])), None);
         assert_eq!(claimed_key_id(&with_headers("/b/k", &[("authorization", "Basic x")])), None);
     }

@@ -12,7 +12,7 @@ use s3s::{S3Request, S3Result, s3_error};
 use super::conditions::read_conditions;
 use super::{Routes, refuse};
 use crate::checksums::{Checksum, Coverage, set_checksum};
-use crate::store::{Content, ObjectInfo, Store};
+use crate::store::{Attributes, Content, ObjectInfo, Store};
 
 /// What is told of an object with and without its content: the fields that both outputs have.
 macro_rules! describe {
@@ -23,7 +23,7 @@ macro_rules! describe {
             accept_ranges: Some("bytes".to_owned()),
             content_length: i64::try_from(part.range.end - part.range.start).ok(),
             content_range: part.content_range.clone(),
-            content_type: attributes.content_type.clone(),
+            content_type: Some(content_type(attributes)),
             content_encoding: attributes.content_encoding.clone(),
             content_language: attributes.content_language.clone(),
             content_disposition: attributes.content_disposition.clone(),
@@ -83,6 +83,13 @@ fn asked_checksum<'a>(
     let is_asked = mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
     let is_whole = part.range == (0..object.size);
     object.attributes.checksum.as_ref().filter(|_| is_asked && is_whole)
+}
+
+/// What S3 says of an object whose writer did not say what it is.
+const CONTENT_TYPE: &str = "binary/octet-stream";
+
+fn content_type(attributes: &Attributes) -> String {
+    attributes.content_type.as_deref().unwrap_or(CONTENT_TYPE).to_owned()
 }
 
 pub(super) fn checksum_type(coverage: Coverage) -> ChecksumType {

@@ -196,17 +196,18 @@ fn chosen_parts<B>(
     if named.is_empty() {
         return Err(s3_error!(MalformedXML, "You must specify at least one part"));
     }
+    let number_of = |part: &CompletedPart| part.part_number.unwrap_or_default();
+    if let Some([one, next]) = named.array_windows().find(|[a, b]| number_of(a) >= number_of(b)) {
+        return Err(s3_error!(
+            InvalidPartOrder,
+            "The list of parts was not in ascending order: {} behind {}",
+            number_of(next),
+            number_of(one)
+        ));
+    }
     let mut chosen = Vec::with_capacity(named.len());
-    let mut last = 0;
     for (index, part) in named.iter().enumerate() {
-        let number = part.part_number.unwrap_or_default();
-        if number <= last {
-            return Err(s3_error!(
-                InvalidPartOrder,
-                "The list of parts was not in ascending order: {number} behind {last}"
-            ));
-        }
-        last = number;
+        let number = number_of(part);
         let found = uploaded
             .get(&number)
             .filter(|found| part.e_tag.as_ref().is_some_and(|etag| etag.value() == found.etag))

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use feedrate_s3_server::{Config, KeyPair, Server, Status};
+use feedrate_s3_server::{Config, KeyPair, Options, Server, Status};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -46,8 +46,8 @@ impl TestServer {
         Self::with(config(faults)).await
     }
 
-    pub(crate) async fn with(config: Config) -> Self {
-        let server = Server::bind(config).await.unwrap();
+    pub(crate) async fn with(options: impl Into<Options>) -> Self {
+        let server = Server::bind(options).await.unwrap();
         let address = server.local_addr();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.serve(async {
@@ -57,7 +57,7 @@ impl TestServer {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client { address: self.address, keys: config(&[]).keys }
+        Client { address: self.address, keys: config(&[]).keys, host: None }
     }
 
     pub(crate) async fn status(&self) -> Status {
@@ -71,6 +71,8 @@ impl TestServer {
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     pub(crate) keys: KeyPair,
+    /// The host to ask for; `None` is the address.
+    pub(crate) host: Option<String>,
 }
 
 /// A whole answer.
@@ -146,11 +148,11 @@ impl Client {
     }
 
     fn signed(&self, parts: Parts<'_>) -> Request<Full<Bytes>> {
-        let mut path = format!("/{}", parts.bucket);
-        if !parts.key.is_empty() {
-            path = format!("{path}/{}", encode(parts.key, true));
-        }
-        let host = self.address.to_string();
+        let places = [encode(parts.bucket, false), encode(parts.key, true)];
+        let places: Vec<&str> =
+            places.iter().map(String::as_str).filter(|place| !place.is_empty()).collect();
+        let path = format!("/{}", places.join("/"));
+        let host = self.host.clone().unwrap_or_else(|| self.address.to_string());
         let hash = sha256_hex(&parts.body);
         let payload = parts.payload.unwrap_or(&hash);
         let signed =
@@ -171,6 +173,21 @@ impl Client {
             request = request.header(*name, *value);
         }
         request.body(Full::new(parts.body)).unwrap()
+    }
+
+    /// The head of a signed request, as text, that announces a body of `length` bytes.
+    pub(crate) fn head_of(&self, parts: Parts<'_>, length: usize) -> String {
+        let request = self.signed(parts);
+        let first = format!("{} {} HTTP/1.1", request.method(), request.uri());
+        let headers = request.headers().iter();
+        let headers = headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+        let length = format!("content-length: {length}");
+        let lines: Vec<String> = [first]
+            .into_iter()
+            .chain(headers)
+            .chain([length, String::new(), String::new()])
+            .collect();
+        lines.join("\r\n")
     }
 
     pub(crate) async fn unsigned(&self, method: &str, path: &str) -> hyper::Result<Reply> {
