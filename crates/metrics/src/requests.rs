@@ -1,8 +1,9 @@
 //! Counters and latencies of storage requests: written by storage on every request, read as a
 //! [`RequestSummary`].
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -62,6 +63,66 @@ pub struct LatencySummary {
     pub max: Option<f64>,
 }
 
+/// What one endpoint of a store did. Safe to share between threads and tasks.
+#[derive(Debug, Default)]
+pub struct EndpointStats {
+    gets: AtomicU64,
+    puts: AtomicU64,
+    lists: AtomicU64,
+    bytes: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl EndpointStats {
+    /// Counts a GET that brought `bytes`.
+    pub fn get_done(&self, bytes: u64) {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts an upload.
+    pub fn put_done(&self) {
+        self.puts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a listing.
+    pub fn list_done(&self) {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an attempt that failed here and will be repeated, here or elsewhere.
+    pub fn retried(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> EndpointCounts {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        EndpointCounts {
+            gets: count(&self.gets),
+            puts: count(&self.puts),
+            lists: count(&self.lists),
+            bytes: ByteCount(count(&self.bytes)),
+            retries: count(&self.retries),
+        }
+    }
+}
+
+/// [`EndpointStats`] at one moment. Over all endpoints, `gets`, `bytes` and `retries` add up to those
+/// of the [`RequestSummary`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointCounts {
+    /// GETs that succeeded here.
+    pub gets: u64,
+    /// Uploads that succeeded here.
+    pub puts: u64,
+    /// Listings that ended here; one is a request for each 1,000 objects.
+    pub lists: u64,
+    /// Bytes that the GETs brought.
+    pub bytes: ByteCount,
+    /// Attempts that failed here and were repeated, here or elsewhere.
+    pub retries: u64,
+}
+
 /// What all requests of a phase added up to. Safe to share between threads and tasks.
 #[derive(Debug)]
 pub struct RequestStats {
@@ -70,6 +131,7 @@ pub struct RequestStats {
     first_byte: Latencies,
     last_byte: Latencies,
     retries: Mutex<RetryCounts>,
+    endpoints: Mutex<BTreeMap<String, Arc<EndpointStats>>>,
 }
 
 impl Default for RequestStats {
@@ -87,7 +149,14 @@ impl RequestStats {
             first_byte: Latencies::new(),
             last_byte: Latencies::new(),
             retries: Mutex::new(RetryCounts::new()),
+            endpoints: Mutex::default(),
         }
+    }
+
+    /// The counters of the endpoint with this URL, from now on part of the summary.
+    pub fn endpoint(&self, url: &str) -> Arc<EndpointStats> {
+        let mut endpoints = self.endpoints.lock().expect("counting does not panic");
+        Arc::clone(endpoints.entry(url.to_owned()).or_default())
     }
 
     /// Counts a GET that brought `bytes`, with the times of its successful attempt from sending the
@@ -118,6 +187,13 @@ impl RequestStats {
             retries: self.retries.lock().expect("counting does not panic").clone(),
             first_byte_ms: self.first_byte.summary(),
             last_byte_ms: self.last_byte.summary(),
+            endpoints: self
+                .endpoints
+                .lock()
+                .expect("counting does not panic")
+                .iter()
+                .map(|(url, stats)| (url.clone(), stats.counts()))
+                .collect(),
         }
     }
 }
@@ -135,6 +211,10 @@ pub struct RequestSummary {
     pub first_byte_ms: LatencySummary,
     /// From sending the request to the last byte of its body, in ms.
     pub last_byte_ms: LatencySummary,
+    /// What each endpoint did, by its URL (without user information); empty for a store that has
+    /// none, such as a folder.
+    #[serde(default)]
+    pub endpoints: BTreeMap<String, EndpointCounts>,
 }
 
 impl RequestSummary {
@@ -163,6 +243,20 @@ mod tests {
         assert_eq!(summary.retries["503"], 2);
         let max = summary.last_byte_ms.max.unwrap();
         assert!((3.99..4.01).contains(&max), "{max}");
+    }
+
+    #[test]
+    fn endpoints_are_told_apart_and_those_that_did_nothing_are_there_too() {
+        let stats = RequestStats::new();
+        let (first, _) = (stats.endpoint("http://a"), stats.endpoint("http://b"));
+        first.get_done(100);
+        first.put_done();
+        first.list_done();
+        stats.endpoint("http://a").retried();
+        let all = EndpointCounts { gets: 1, puts: 1, lists: 1, bytes: ByteCount(100), retries: 1 };
+        let expected = [("http://a", all), ("http://b", EndpointCounts::default())];
+        let expected = expected.map(|(url, counts)| (url.to_owned(), counts));
+        assert_eq!(stats.summary().endpoints, BTreeMap::from(expected));
     }
 
     #[test]

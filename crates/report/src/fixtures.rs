@@ -160,6 +160,7 @@ fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> 
             retries: BTreeMap::new(),
             first_byte_ms: latency(gets, 0.75),
             last_byte_ms: latency(gets, 1.0),
+            endpoints: BTreeMap::new(),
         },
         process: ProcessUsage {
             cpu: Seconds(2.0),
