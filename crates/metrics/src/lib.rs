@@ -7,6 +7,9 @@
 //!    that cannot be known is `None`, never zero, and nothing is capped to look plausible.
 //! 3. Showing them is the report's business.
 
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("Feedrate runs on Linux on x86_64 and aarch64 only.");
+
 pub mod process;
 pub mod record;
 pub mod requests;
