@@ -8,6 +8,7 @@ use crate::{Cause, Listed, ObjectKey, Store};
 pub(crate) async fn check(store: &dyn Store) {
     reads_append_what_was_written(store).await;
     ranges_are_half_open_and_whole(store).await;
+    what_is_discarded_is_counted_and_checked(store).await;
     a_write_replaces(store).await;
     a_missing_object_is_said_to_be_missing(store).await;
     any_text_is_a_name(store).await;
@@ -59,6 +60,27 @@ async fn ranges_are_half_open_and_whole(store: &dyn Store) {
         assert!(error.is_err(), "{outside:?} gave {error:?}");
         assert_eq!(buffer, b"2349", "a failed read leaves the buffer alone");
     }
+}
+
+async fn what_is_discarded_is_counted_and_checked(store: &dyn Store) {
+    let lengths = [0, 10, 3_000_017];
+    for length in lengths {
+        let key = ObjectKey::new(format!("discarded/{length}"));
+        store.put(&key, Bytes::from(vec![7; length])).await.unwrap();
+        let fetched = store.get_discarding(&key, None).await.unwrap();
+        assert_eq!(fetched.bytes, length as u64);
+        assert!(fetched.first_byte <= fetched.last_byte, "{fetched:?}");
+    }
+    let key = ObjectKey::new("discarded/10");
+    assert_eq!(store.get_discarding(&key, Some(2..5)).await.unwrap().bytes, 3);
+    for outside in [8..12, 20..22, 3..3] {
+        let error = store.get_discarding(&key, Some(outside.clone())).await;
+        assert!(error.is_err(), "{outside:?} gave {error:?}");
+    }
+    let missing = ObjectKey::new("discarded/missing");
+    let error = store.get_discarding(&missing, None).await.unwrap_err();
+    assert!(matches!(*error.cause, Cause::NotFound { .. }), "{error}");
+    assert!(error.to_string().contains("discarded/missing"), "{error}");
 }
 
 async fn a_write_replaces(store: &dyn Store) {

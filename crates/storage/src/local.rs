@@ -6,8 +6,10 @@
 //! is renamed into place; it is not synced to the disk, which is the kernel's business as it is for
 //! the frameworks whose I/O is replayed. Listing walks the tree ([`walk`]).
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +89,7 @@ impl LocalStore {
         let mut buffer = std::mem::take(into);
         let reading = self.pool.run(move || {
             let before = buffer.len();
-            let outcome = read(&path, range, &mut buffer, asked);
+            let outcome = read(&path, range, Some(&mut buffer), asked);
             if outcome.is_err() {
                 buffer.truncate(before);
             }
@@ -96,6 +98,16 @@ impl LocalStore {
         let (buffer, outcome) = reading.await?;
         *into = buffer;
         outcome
+    }
+
+    async fn read_discarding(
+        &self,
+        key: &ObjectKey,
+        range: Option<Range<u64>>,
+        asked: Instant,
+    ) -> Result<Fetched, Cause> {
+        let path = self.path(key.as_str())?;
+        self.pool.run(move || read(&path, range, None, asked)).await?
     }
 
     async fn write(&self, key: &ObjectKey, body: Bytes) -> Result<(), Cause> {
@@ -139,6 +151,18 @@ impl Store for LocalStore {
         })
     }
 
+    fn get_discarding<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.read_discarding(key, range, began).await;
+            outcome.map_err(|cause| self.failed(Operation::Get, key.as_str(), began, cause))
+        })
+    }
+
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let began = Instant::now();
@@ -164,11 +188,12 @@ impl Store for LocalStore {
     }
 }
 
-/// Appends the file, or the `range` of it, to `buffer`; times count from `asked`.
+/// Appends the file, or the `range` of it, to `buffer`, or reads it and lets it go; times count from
+/// `asked`.
 fn read(
     path: &Path,
     range: Option<Range<u64>>,
-    buffer: &mut Vec<u8>,
+    mut buffer: Option<&mut Vec<u8>>,
     asked: Instant,
 ) -> Result<Fetched, Cause> {
     let file = File::open(path).map_err(|error| match error.kind() {
@@ -184,14 +209,20 @@ fn read(
         None => 0..file.metadata()?.len(),
     };
     let expected = range.end - range.start;
-    buffer
-        .try_reserve(expected as usize)
-        .map_err(|error| Cause::Other(format!("no memory for {expected} bytes: {error}")))?;
+    if let Some(buffer) = &mut buffer {
+        buffer
+            .try_reserve(expected as usize)
+            .map_err(|error| Cause::Other(format!("no memory for {expected} bytes: {error}")))?;
+    }
 
     let mut received = 0;
     let mut first_byte = None;
     while received < expected {
-        let read = append(&file, range.start + received, (expected - received) as usize, buffer)?;
+        let (at, left) = (range.start + received, (expected - received) as usize);
+        let read = match &mut buffer {
+            Some(buffer) => append(&file, at, left, buffer)?,
+            None => pass_over(&file, at, left)?,
+        };
         first_byte.get_or_insert_with(|| asked.elapsed());
         if read == 0 {
             return Err(Cause::Truncated { expected, received });
@@ -205,18 +236,36 @@ fn read(
 /// One `pread` of up to `length` bytes at `offset` to the end of `buffer`, whose spare capacity holds
 /// as much and is not cleared first.
 fn append(file: &File, offset: u64, length: usize, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let spare = &mut buffer.spare_capacity_mut()[..length];
-    let read = loop {
-        match rustix::io::pread(file, &mut *spare, offset) {
-            Ok((filled, _)) => break filled.len(),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    };
+    let read = read_at(file, offset, &mut buffer.spare_capacity_mut()[..length])?;
     // SAFETY: `pread` has initialised the first `read` bytes behind the buffer's end, which lie
     // within its capacity.
     unsafe { buffer.set_len(buffer.len() + read) };
     Ok(read)
+}
+
+/// One `pread` of up to `length` bytes at `offset` whose bytes nobody wants: they land in a buffer of
+/// the thread, again and again, so that they need no memory beyond its caches.
+fn pass_over(file: &File, offset: u64, length: usize) -> io::Result<usize> {
+    const AT_ONCE: usize = 128 << 10;
+    thread_local! {
+        static UNWANTED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    UNWANTED.with_borrow_mut(|buffer| {
+        buffer.clear();
+        buffer.reserve(AT_ONCE);
+        read_at(file, offset, &mut buffer.spare_capacity_mut()[..length.min(AT_ONCE)])
+    })
+}
+
+/// One `pread` at `offset` to the beginning of `into`: how many bytes it brought.
+fn read_at(file: &File, offset: u64, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    loop {
+        match rustix::io::pread(file, &mut *into, offset) {
+            Ok((filled, _)) => return Ok(filled.len()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Writes `body` beside `path` under a hidden name and renames it into place, making folders on the

@@ -99,6 +99,30 @@ impl<S: Store> Retrying<S> {
         self
     }
 
+    /// Reads into `into`, or counts the bytes and lets them go.
+    async fn read(
+        &self,
+        key: &ObjectKey,
+        range: Option<Range<u64>>,
+        mut into: Option<&mut Vec<u8>>,
+    ) -> Result<Fetched, StoreError> {
+        let mut tries = self.tries();
+        loop {
+            let outcome = match into.as_deref_mut() {
+                Some(into) => self.store.get(key, range.clone(), into).await,
+                None => self.store.get_discarding(key, range.clone()).await,
+            };
+            match outcome {
+                Ok(fetched) => {
+                    let Fetched { bytes, first_byte, last_byte } = fetched;
+                    self.stats.get_done(bytes, first_byte, last_byte);
+                    return Ok(fetched);
+                }
+                Err(error) => tries.wait_after(error).await?,
+            }
+        }
+    }
+
     fn tries(&self) -> Tries<'_, S> {
         let now = Instant::now();
         Tries { retrying: self, began: now, attempts: 0, stretch_began: now, stretch_attempts: 0 }
@@ -185,19 +209,15 @@ impl<S: Store> Store for Retrying<S> {
         range: Option<Range<u64>>,
         into: &'a mut Vec<u8>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
-        Box::pin(async move {
-            let mut tries = self.tries();
-            loop {
-                match self.store.get(key, range.clone(), into).await {
-                    Ok(fetched) => {
-                        let Fetched { bytes, first_byte, last_byte } = fetched;
-                        self.stats.get_done(bytes, first_byte, last_byte);
-                        return Ok(fetched);
-                    }
-                    Err(error) => tries.wait_after(error).await?,
-                }
-            }
-        })
+        Box::pin(self.read(key, range, Some(into)))
+    }
+
+    fn get_discarding<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        Box::pin(self.read(key, range, None))
     }
 
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -108,38 +108,43 @@ impl S3Store {
         }
     }
 
+    /// Appends the body to `into`, or counts its bytes and lets them go.
     async fn read(
         &self,
         key: &ObjectKey,
         range: Option<Range<u64>>,
-        into: &mut Vec<u8>,
+        mut into: Option<&mut Vec<u8>>,
     ) -> Result<Fetched, Cause> {
-        let before = into.len();
         let asked = range.as_ref().map(|range| range.end.saturating_sub(range.start));
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let answer = self.objects.get_opts(&path(key)?, options).await.map_err(cause_of)?;
         let SentAt(sent) = *answer.extensions.get().expect("the transport stamps every answer");
         let promised = answer.range.end - answer.range.start;
-        into.try_reserve(promised as usize)
-            .map_err(|error| Cause::Other(format!("no memory for {promised} bytes: {error}")))?;
+        if let Some(into) = &mut into {
+            into.try_reserve(promised as usize).map_err(|error| {
+                Cause::Other(format!("no memory for {promised} bytes: {error}"))
+            })?;
+        }
 
+        let mut received = 0;
         let mut first_byte = None;
         let mut body = answer.into_stream();
         while let Some(chunk) = body.next().await {
             match chunk.map_err(cause_of) {
                 Ok(chunk) => {
                     first_byte.get_or_insert_with(|| sent.elapsed());
-                    into.extend_from_slice(&chunk);
+                    received += chunk.len() as u64;
+                    if let Some(into) = &mut into {
+                        into.extend_from_slice(&chunk);
+                    }
                 }
                 Err(Cause::Truncated { .. }) => {
-                    let received = (into.len() - before) as u64;
                     return Err(Cause::Truncated { expected: promised, received });
                 }
                 Err(other) => return Err(other),
             }
         }
         let last_byte = sent.elapsed();
-        let received = (into.len() - before) as u64;
         let expected = asked.unwrap_or(promised);
         if received != expected {
             return Err(Cause::Truncated { expected, received });
@@ -191,13 +196,22 @@ impl Store for S3Store {
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
         Box::pin(async move {
             let before = into.len();
-            let reading = self.read(key, range, into);
+            let reading = self.read(key, range, Some(&mut *into));
             let outcome = self.attempt(Operation::Get, key.as_str(), reading).await;
             if outcome.is_err() {
                 into.truncate(before);
             }
             outcome
         })
+    }
+
+    fn get_discarding<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        let reading = self.read(key, range, None);
+        Box::pin(self.attempt(Operation::Get, key.as_str(), reading))
     }
 
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -16,7 +16,7 @@ pub(crate) const PAGE: usize = 1_000;
 /// What a finished read tells besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fetched {
-    /// Bytes appended to the caller's buffer.
+    /// Bytes that arrived: appended to the caller's buffer, or counted and let go.
     pub bytes: u64,
     /// From sending the successful attempt's request to its first body byte (local: the first
     /// `pread` returning).
@@ -47,6 +47,17 @@ pub trait Store: Send + Sync + fmt::Debug {
         range: Option<Range<u64>>,
         into: &'a mut Vec<u8>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>>;
+
+    /// As [`get`](Self::get), but the bytes are received, counted and let go, so that a store may be
+    /// faster than this host's memory. Unless a store can do better, they pass through a buffer that
+    /// holds all of them.
+    fn get_discarding<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        Box::pin(async move { self.get(key, range, &mut Vec::new()).await })
+    }
 
     /// Writes `body` as the whole object, replacing what was there. Readers see the old object or
     /// the new one, never a part.
@@ -92,6 +103,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         into: &'a mut Vec<u8>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
         (**self).get(key, range, into)
+    }
+
+    fn get_discarding<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+        (**self).get_discarding(key, range)
     }
 
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

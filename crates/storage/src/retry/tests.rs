@@ -126,6 +126,19 @@ async fn a_throttled_read_is_repeated_and_counted_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_that_discards_is_repeated_and_counted_like_any_other() {
+    let script = [Err(slow_down(None)), Err(reset()), Ok(())];
+    let (store, stats) = retrying(Scripted::new(script));
+    assert_eq!(store.get_discarding(&ObjectKey::new("key"), None).await.unwrap().bytes, 4);
+    let summary = stats.summary();
+    assert_eq!((summary.gets, summary.bytes.0), (1, 4));
+    assert_eq!(
+        summary.retries.into_iter().collect::<Vec<_>>(),
+        [("503".to_owned(), 1), ("reset".to_owned(), 1)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn waits_double_and_the_last_error_speaks_for_all_attempts() {
     let (store, stats) = retrying(Scripted::new((0..5).map(|_| Err(slow_down(None)))));
     let error = get(&store).await.unwrap_err();

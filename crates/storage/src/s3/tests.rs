@@ -202,6 +202,15 @@ async fn broken_connections_and_bodies_are_told_apart() {
 }
 
 #[tokio::test]
+async fn a_discarded_body_is_missed_where_it_ends_early() {
+    let server = Server::play([Reply::Short(66_034, vec![7; 60_000])]).await;
+    let key = ObjectKey::new("key");
+    let error = store(&server).get_discarding(&key, None).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.ends_with("the body ended after 60000 of 66034 bytes"), "{text}");
+}
+
+#[tokio::test]
 async fn a_range_with_less_in_it_than_asked_for_is_truncated() {
     let partial = |range, body: &str| Reply::Answer(206, range, body.into());
     let server = Server::play([
