@@ -139,9 +139,9 @@ impl Cause {
                 Some("Check that these are the keys of this endpoint and that they may do this")
             }
             Self::Connect { .. } => Some("Check the endpoint, and that its server is running"),
-            Self::Tls { .. } => Some(
-                "For a private certificate authority, name its PEM file with AWS_CA_BUNDLE",
-            ),
+            Self::Tls { .. } => {
+                Some("For a private certificate authority, name its PEM file with AWS_CA_BUNDLE")
+            }
             _ => None,
         }
     }

@@ -4,12 +4,14 @@
 //! file system ([`LocalStore`]), or a map in memory ([`MemoryStore`]). Every operation names an
 //! [`ObjectKey`] (no leading slash, `/` between parts) and ends in a [`StoreError`] that says which
 //! operation failed on what, where, and after how many attempts. Wrappers compose: [`Retrying`]
-//! around a store repeats what may be repeated and counts it; the stores themselves try once.
+//! around a store repeats what may be repeated and counts it, and spreads operations over a store's
+//! endpoints; the stores themselves try once, at one endpoint.
 //!
 //! Nothing here reads the process's environment: [`credentials`] look in the map they are given.
 //! The trait knows nothing of what the bytes mean: formats live in `feedrate-dataset`.
 
 pub mod credentials;
+mod endpoints;
 mod error;
 mod key;
 mod local;

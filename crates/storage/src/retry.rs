@@ -5,6 +5,10 @@
 //! that many clients do not come back at one moment. It ends when the [`RetryPolicy`]'s attempts are
 //! used up, or when the next attempt would begin after its time limit; the error then speaks for the
 //! whole operation. Every repeated attempt is counted, once, under its kind.
+//!
+//! A store may be reached by several endpoints. Operations begin at each in turn, and a failed
+//! attempt is repeated at the next, unless the endpoint has never answered anybody: that one is
+//! asked again, until the operation fails and its error names it.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,10 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use feedrate_metrics::requests::RequestStats;
+use feedrate_metrics::requests::{EndpointStats, RequestStats};
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
+use crate::endpoints::{Endpoint, Endpoints};
 use crate::{Cause, Fetched, Listed, ObjectKey, Store, StoreError};
 
 /// How often, how long and at which distance an operation is tried again.
@@ -72,7 +77,7 @@ impl RetryPolicy {
 /// A store whose operations are repeated by a [`RetryPolicy`], and whose reads and repeated attempts
 /// are counted in [`RequestStats`].
 pub struct Retrying<S> {
-    store: S,
+    endpoints: Endpoints<S>,
     policy: RetryPolicy,
     stats: Arc<RequestStats>,
     chance: Box<dyn Fn() -> f64 + Send + Sync>,
@@ -81,7 +86,7 @@ pub struct Retrying<S> {
 impl<S: fmt::Debug> fmt::Debug for Retrying<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Retrying")
-            .field("store", &self.store)
+            .field("endpoints", &self.endpoints)
             .field("policy", &self.policy)
             .finish_non_exhaustive()
     }
@@ -90,7 +95,22 @@ impl<S: fmt::Debug> fmt::Debug for Retrying<S> {
 impl<S: Store> Retrying<S> {
     /// Repeats `store`'s operations by `policy` and counts in `stats`.
     pub fn new(store: S, policy: RetryPolicy, stats: Arc<RequestStats>) -> Self {
-        Self { store, policy, stats, chance: Box::new(fastrand::f64) }
+        Self::over([store], policy, stats)
+    }
+
+    /// As [`new`](Self::new), for one store that is reached by several endpoints: any of `stores`
+    /// has the same objects.
+    ///
+    /// # Panics
+    ///
+    /// If `stores` is empty.
+    pub fn over(
+        stores: impl IntoIterator<Item = S>,
+        policy: RetryPolicy,
+        stats: Arc<RequestStats>,
+    ) -> Self {
+        let endpoints = Endpoints::new(stores, &stats);
+        Self { endpoints, policy, stats, chance: Box::new(fastrand::f64) }
     }
 
     /// Takes the chance in the waits from `chance`, which yields numbers in [0, 1).
@@ -108,14 +128,16 @@ impl<S: Store> Retrying<S> {
     ) -> Result<Fetched, StoreError> {
         let mut tries = self.tries();
         loop {
+            let endpoint = tries.endpoint();
             let outcome = match into.as_deref_mut() {
-                Some(into) => self.store.get(key, range.clone(), into).await,
-                None => self.store.get_discarding(key, range.clone()).await,
+                Some(into) => endpoint.store.get(key, range.clone(), into).await,
+                None => endpoint.store.get_discarding(key, range.clone()).await,
             };
             match outcome {
                 Ok(fetched) => {
                     let Fetched { bytes, first_byte, last_byte } = fetched;
                     self.stats.get_done(bytes, first_byte, last_byte);
+                    endpoint.succeeded(|stats| stats.get_done(bytes));
                     return Ok(fetched);
                 }
                 Err(error) => tries.wait_after(error).await?,
@@ -125,7 +147,14 @@ impl<S: Store> Retrying<S> {
 
     fn tries(&self) -> Tries<'_, S> {
         let now = Instant::now();
-        Tries { retrying: self, began: now, attempts: 0, stretch_began: now, stretch_attempts: 0 }
+        Tries {
+            retrying: self,
+            turn: self.endpoints.take_turn(),
+            began: now,
+            attempts: 0,
+            stretch_began: now,
+            stretch_attempts: 0,
+        }
     }
 
     /// Lists behind `after`. A failure in the middle goes on behind the last key handed over, and
@@ -145,11 +174,15 @@ impl<S: Store> Retrying<S> {
                 last = objects.last().map(|object| object.key.clone()).or(last.take());
                 page(objects);
             };
+            let endpoint = tries.endpoint();
             let outcome = match &after {
-                None => self.store.list(prefix, &mut watched).await,
-                Some(after) => self.store.list_after(prefix, after, &mut watched).await,
+                None => endpoint.store.list(prefix, &mut watched).await,
+                Some(after) => endpoint.store.list_after(prefix, after, &mut watched).await,
             };
-            let Err(error) = outcome else { return Ok(()) };
+            let Err(error) = outcome else {
+                endpoint.succeeded(EndpointStats::list_done);
+                return Ok(());
+            };
             if last.is_some() {
                 after = last;
                 tries.begin_stretch();
@@ -163,6 +196,8 @@ impl<S: Store> Retrying<S> {
 #[derive(Debug)]
 struct Tries<'a, S> {
     retrying: &'a Retrying<S>,
+    /// Whose turn the next attempt is.
+    turn: usize,
     began: Instant,
     attempts: u32,
     /// When the attempts began that the policy limits: with the operation or its last progress.
@@ -170,7 +205,12 @@ struct Tries<'a, S> {
     stretch_attempts: u32,
 }
 
-impl<S> Tries<'_, S> {
+impl<'a, S: Store> Tries<'a, S> {
+    /// Where the next attempt is made.
+    fn endpoint(&self) -> &'a Endpoint<S> {
+        self.retrying.endpoints.at(self.turn)
+    }
+
     /// The operation got further: what the policy limits begins anew.
     fn begin_stretch(&mut self) {
         self.stretch_began = Instant::now();
@@ -180,6 +220,8 @@ impl<S> Tries<'_, S> {
     /// Waits until the next attempt may begin, or says with which error the operation ends.
     async fn wait_after(&mut self, mut error: StoreError) -> Result<(), StoreError> {
         let Retrying { policy, stats, chance, .. } = self.retrying;
+        let endpoint = self.endpoint();
+        let go_on_elsewhere = endpoint.failed(&error);
         self.attempts += 1;
         self.stretch_attempts += 1;
         error.attempts = self.attempts;
@@ -197,6 +239,8 @@ impl<S> Tries<'_, S> {
             return Err(error);
         }
         stats.retried(&kind);
+        endpoint.retried();
+        self.turn = self.turn.wrapping_add(usize::from(go_on_elsewhere));
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -224,8 +268,12 @@ impl<S: Store> Store for Retrying<S> {
         Box::pin(async move {
             let mut tries = self.tries();
             loop {
-                match self.store.put(key, body.clone()).await {
-                    Ok(()) => return Ok(()),
+                let endpoint = tries.endpoint();
+                match endpoint.store.put(key, body.clone()).await {
+                    Ok(()) => {
+                        endpoint.succeeded(EndpointStats::put_done);
+                        return Ok(());
+                    }
                     Err(error) => tries.wait_after(error).await?,
                 }
             }
@@ -250,7 +298,7 @@ impl<S: Store> Store for Retrying<S> {
     }
 
     fn location(&self) -> String {
-        self.store.location()
+        self.endpoints.location()
     }
 }
 

@@ -41,6 +41,7 @@ pub struct S3Store {
     objects: AmazonS3,
     transport: Transport,
     bucket_url: String,
+    endpoint: String,
     location: String,
     settings: S3Settings,
 }
@@ -75,6 +76,7 @@ impl S3Store {
             transport,
             bucket_url: endpoint.bucket_url,
             location: format!("s3://{} at {}", settings.bucket, endpoint.shown),
+            endpoint: endpoint.shown,
             settings,
         })
     }
@@ -237,6 +239,10 @@ impl Store for S3Store {
 
     fn location(&self) -> String {
         self.location.clone()
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        Some(&self.endpoint)
     }
 }
 

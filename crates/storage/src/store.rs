@@ -93,6 +93,12 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Where this store is, for people: `s3://bucket at http://host:9000` or a folder's path.
     fn location(&self) -> String;
+
+    /// The URL under which this store's requests are counted; `None` for a store without one, such as
+    /// a folder.
+    fn endpoint(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -136,5 +142,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn location(&self) -> String {
         (**self).location()
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        (**self).endpoint()
     }
 }

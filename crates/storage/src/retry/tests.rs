@@ -11,12 +11,20 @@ struct Scripted {
     asked: Mutex<Vec<Instant>>,
     /// How long each attempt takes.
     takes: Duration,
+    endpoint: Option<String>,
 }
 
 impl Scripted {
     fn new(script: impl IntoIterator<Item = Result<(), Cause>>) -> Self {
         let script = Mutex::new(script.into_iter().collect());
-        Self { script, asked: Mutex::default(), takes: Duration::ZERO }
+        Self { script, asked: Mutex::default(), takes: Duration::ZERO, endpoint: None }
+    }
+
+    /// With as many good outcomes behind `script` as a test may want.
+    fn at(endpoint: &str, script: impl IntoIterator<Item = Cause>) -> Self {
+        let good = (0..1_000).map(|_| Ok(()));
+        let script = Self::new(script.into_iter().map(Err).chain(good));
+        Self { endpoint: Some(endpoint.to_owned()), ..script }
     }
 
     async fn next(&self, operation: Operation, target: &str) -> Result<(), StoreError> {
@@ -76,7 +84,11 @@ impl Store for Scripted {
     }
 
     fn location(&self) -> String {
-        "a script".to_owned()
+        self.endpoint.as_ref().map_or("a script".to_owned(), |url| format!("s3://data at {url}"))
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        self.endpoint.as_deref()
     }
 }
 
@@ -98,6 +110,21 @@ fn retrying(script: Scripted) -> (Retrying<Scripted>, Arc<RequestStats>) {
     let stats = Arc::new(RequestStats::new());
     let store = Retrying::new(script, RetryPolicy::default(), Arc::clone(&stats));
     (store.with_chance(|| 0.5), stats)
+}
+
+fn spread(scripts: impl IntoIterator<Item = Scripted>) -> (Retrying<Scripted>, Arc<RequestStats>) {
+    let stats = Arc::new(RequestStats::new());
+    let store = Retrying::over(scripts, RetryPolicy::default(), Arc::clone(&stats));
+    (store.with_chance(|| 0.5), stats)
+}
+
+fn waits(store: &Retrying<Scripted>) -> Vec<Duration> {
+    store.endpoints.at(0).store.waits()
+}
+
+/// How often each endpoint was asked, good answers and bad.
+fn asked<const N: usize>(store: &Retrying<Scripted>) -> [usize; N] {
+    std::array::from_fn(|at| store.endpoints.at(at).store.asked.lock().unwrap().len())
 }
 
 async fn get(store: &impl Store) -> Result<Fetched, StoreError> {
@@ -142,7 +169,7 @@ async fn a_read_that_discards_is_repeated_and_counted_like_any_other() {
 async fn waits_double_and_the_last_error_speaks_for_all_attempts() {
     let (store, stats) = retrying(Scripted::new((0..5).map(|_| Err(slow_down(None)))));
     let error = get(&store).await.unwrap_err();
-    assert_eq!(store.store.waits(), millis(&[75, 150, 300, 600]));
+    assert_eq!(waits(&store), millis(&[75, 150, 300, 600]));
     assert_eq!(error.attempts, 5);
     assert_eq!(error.elapsed, Duration::from_millis(75 + 150 + 300 + 600));
     assert_eq!(
@@ -178,7 +205,7 @@ async fn a_store_is_not_asked_before_the_time_it_named() {
     let script = [Err(slow_down(Some(asked))), Err(slow_down(Some(Duration::ZERO))), Ok(())];
     let (store, _) = retrying(Scripted::new(script));
     get(&store).await.unwrap();
-    assert_eq!(store.store.waits(), millis(&[7_000, 150]));
+    assert_eq!(waits(&store), millis(&[7_000, 150]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,4 +285,98 @@ async fn a_listing_that_makes_no_progress_ends() {
     let error = store.list("p", &mut |_| pages += 1).await.unwrap_err();
     assert_eq!((pages, error.attempts), (2, 5));
     assert_eq!((error.operation, error.target.as_str()), (Operation::List, "p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_of_all_kinds_take_turns_and_are_counted_where_they_ended() {
+    let (store, stats) =
+        spread(["http://a", "http://b", "http://c"].map(|url| Scripted::at(url, [])));
+    for _ in 0..10 {
+        get(&store).await.unwrap();
+    }
+    store.put(&ObjectKey::new("key"), Bytes::new()).await.unwrap();
+    store.list("", &mut |_| ()).await.unwrap();
+    // The last listing has five pages, all from one endpoint.
+    assert_eq!(asked(&store), [4, 4, 8]);
+    let summary = stats.summary();
+    let shown = summary.endpoints.iter();
+    let shown: Vec<_> =
+        shown.map(|(url, it)| (url.as_str(), it.gets, it.puts, it.lists, it.bytes.0)).collect();
+    let expected =
+        [("http://a", 4, 0, 0, 16), ("http://b", 3, 1, 0, 12), ("http://c", 3, 0, 1, 12)];
+    assert_eq!(shown, expected);
+    assert_eq!(store.location(), "s3://data at http://a, http://b, http://c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_under_way_at_once_are_spread_evenly_too() {
+    let (store, stats) = spread(["http://a", "http://b"].map(|url| {
+        let mut script = Scripted::at(url, []);
+        script.takes = Duration::from_millis(if url == "http://a" { 1 } else { 50 });
+        script
+    }));
+    let outcomes = futures::future::join_all((0..301).map(|_| get(&store))).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    let gets: Vec<_> = stats.summary().endpoints.values().map(|counts| counts.gets).collect();
+    assert_eq!(gets, [151, 150], "a slow endpoint keeps its share");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_repeated_at_the_next_endpoint_and_counted_where_it_failed() {
+    let (store, stats) = spread([
+        Scripted::at("http://a", [slow_down(None), reset()]),
+        Scripted::at("http://b", [slow_down(None)]),
+    ]);
+    // Fails at a, at b and at a; b delivers. The next operation's turn is b's all the same.
+    get(&store).await.unwrap();
+    assert_eq!(asked(&store), [2, 2]);
+    get(&store).await.unwrap();
+    assert_eq!(asked(&store), [2, 3]);
+    let summary = stats.summary();
+    let retries: Vec<_> = summary.endpoints.values().map(|counts| counts.retries).collect();
+    assert_eq!(retries, [2, 1]);
+    assert_eq!(summary.retries_total(), 3);
+    assert_eq!(summary.endpoints["http://b"].gets, summary.gets);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_never_answered_is_named_and_not_covered_up() {
+    let (store, stats) =
+        spread([Scripted::at("http://a", []), Scripted::at("http://b", (0..5).map(|_| refused()))]);
+    get(&store).await.unwrap();
+    let error = get(&store).await.unwrap_err();
+    assert_eq!(error.attempts, 5);
+    assert_eq!(error.location, "s3://data at http://b");
+    assert_eq!(stats.summary().endpoints["http://b"].retries, 4);
+    // Once it has answered, the others stand in for it.
+    let (store, _) = spread([
+        Scripted::at("http://a", [slow_down(None), refused()]),
+        Scripted::at("http://b", []),
+    ]);
+    for _ in 0..3 {
+        get(&store).await.unwrap();
+    }
+    assert_eq!(asked(&store), [2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_broke_off_goes_on_at_the_next_endpoint() {
+    let mut first = Scripted::at("http://a", []);
+    first.script = Mutex::new([Ok(()), Ok(()), Err(reset())].into());
+    let (store, stats) = spread([first, Scripted::at("http://b", [])]);
+    let mut keys = Vec::new();
+    let mut keep = |page: Vec<Listed>| keys.extend(page.iter().map(|it| it.key.to_string()));
+    store.list("", &mut keep).await.unwrap();
+    assert_eq!(keys, (0..10).map(|at| format!("{at:03}")).collect::<Vec<_>>());
+    let endpoints = stats.summary().endpoints;
+    assert_eq!((endpoints["http://a"].lists, endpoints["http://a"].retries), (0, 1));
+    assert_eq!(endpoints["http://b"].lists, 1);
+}
+
+#[test]
+fn a_store_without_endpoints_counts_none() {
+    let stats = Arc::new(RequestStats::new());
+    let store = Retrying::new(crate::MemoryStore::new(), RetryPolicy::default(), stats.clone());
+    assert_eq!(stats.summary().endpoints.len(), 0);
+    assert_eq!(store.location(), "memory");
 }

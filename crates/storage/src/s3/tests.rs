@@ -175,14 +175,14 @@ async fn a_refused_key_is_named_by_its_beginning_and_its_source() {
     let location = format!("s3://data at http://127.0.0.1:{}", server.port);
     assert!(error.starts_with(&format!("GET key at {location} failed after 1 attempt in ")));
     assert!(
-        error.ends_with(
-            "403 SignatureDoesNotMatch: The signature does not match. (signed with access key \
-             AKIA… from a test)"
+        error.contains(
+            ": 403 SignatureDoesNotMatch: The signature does not match. (signed with access key \
+             AKIA… from a test). Check that"
         ),
         "{error}"
     );
     let bare = get(&store).await.unwrap_err().to_string();
-    assert!(bare.ends_with(": 403: (signed with access key AKIA… from a test)"), "{bare}");
+    assert!(bare.contains(": 403: (signed with access key AKIA… from a test)"), "{bare}");
     let debug = format!("{store:?} {:?}", store.put(&ObjectKey::new("k"), Bytes::new()).await);
     assert!(!debug.contains("hush"), "{debug}");
 }
