@@ -30,13 +30,14 @@ use crate::uploads::Uploads;
 
 /// The operations on a store.
 pub(crate) struct Routes<S: Store> {
-    store: S,
+    // Parts go before the store that they are in.
     uploads: Uploads<S::Blob>,
+    store: S,
 }
 
 impl<S: Store> Routes<S> {
     pub(crate) fn new(store: S) -> Self {
-        Self { store, uploads: Uploads::default() }
+        Self { uploads: Uploads::default(), store }
     }
 }
 

@@ -4,7 +4,7 @@
 //! needed to serve a file, and a file that another program wrote is an object like any other. A
 //! folder whose name no bucket can have is not seen, nor are files whose names are not UTF-8.
 //!
-//! What arrives goes to a hidden folder of its bucket first, [`TEMPORARY`], and is renamed to its
+//! What arrives goes to a hidden folder of its bucket first, [`UPLOADS`], and is renamed to its
 //! place when it is complete: at no moment can half an object be seen, and a file that is being read
 //! stays the version it was. What a client said about an object is kept beside its content, in an
 //! extended attribute of the file, where the file system has those.
@@ -35,8 +35,8 @@ pub(crate) use receive::FileReceiver;
 pub(crate) use temporary::TemporaryFile;
 use walk::Folders;
 
-/// The folder of a bucket in which content waits to become an object. No key can lie in it.
-const TEMPORARY: &str = ".feedrate-tmp";
+/// The folder of a bucket in which content waits to become an object.
+const UPLOADS: &str = ".feedrate-uploads.tmp";
 
 /// How often a rename is tried while others remove the empty folder that it goes to.
 const RENAME_ATTEMPTS: usize = 20;
@@ -200,6 +200,15 @@ impl Store for DirectoryStore {
     }
 }
 
+impl Drop for Shared {
+    /// Leaves a data set as it was found: without the hidden folders, if nothing is in them.
+    fn drop(&mut self) {
+        for (name, _) in buckets_of(&self.root).unwrap_or_default() {
+            let _ = fs::remove_dir(self.root.join(name).join(UPLOADS));
+        }
+    }
+}
+
 impl Shared {
     /// The folder of a bucket.
     fn bucket(&self, name: &str) -> StoreResult<PathBuf> {
@@ -215,7 +224,7 @@ impl Shared {
         let path = self.bucket(name)?;
         let _alone = self.commits.write().unwrap_or_else(PoisonError::into_inner);
         // The hidden folder goes when no upload is under way; folders without any file are no objects.
-        let _ = fs::remove_dir(path.join(TEMPORARY));
+        let _ = fs::remove_dir(path.join(UPLOADS));
         match fs::remove_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 Err(StoreError::BucketNotEmpty)

@@ -96,7 +96,7 @@ async fn keys_that_no_file_can_have_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(folder.path()).await;
     let client = server.client();
-    for key in ["a//b", "tail/", "/head", "a/../b", ".", ".feedrate-tmp/x"] {
+    for key in ["a//b", "tail/", "/head", "a/../b", ".", ".feedrate-uploads.tmp/x"] {
         let reply = client.put(key, "x").await;
         assert_eq!(reply.error(), (400, "InvalidArgument"), "{key}");
         assert!(reply.element("Message").contains("as files"), "{}", reply.text());

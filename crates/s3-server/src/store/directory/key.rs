@@ -6,7 +6,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::TEMPORARY;
 use crate::store::{StoreError, StoreResult};
 
 /// The longest name of a file or folder, in bytes, on the file systems of Linux.
@@ -19,7 +18,7 @@ pub(super) fn path(bucket: &Path, key: &str) -> StoreResult<PathBuf> {
         return refused("no file name can hold a NUL byte");
     }
     let mut path = bucket.to_owned();
-    for (depth, part) in key.split('/').enumerate() {
+    for part in key.split('/') {
         match part {
             "" => {
                 return refused(
@@ -30,14 +29,26 @@ pub(super) fn path(bucket: &Path, key: &str) -> StoreResult<PathBuf> {
             "." | ".." => {
                 return refused("a key with a part \".\" or \"..\" is no path of a file");
             }
-            TEMPORARY if depth == 0 => {
-                return refused("\".feedrate-tmp/\" is where it keeps what is being uploaded");
+            part if is_hidden(part) => {
+                return refused(
+                    "names like \".feedrate-….tmp\" are those of files that are not complete",
+                );
             }
             part if part.len() > MAX_NAME_BYTES => return Err(StoreError::KeyTooLong),
             part => path.push(part),
         }
     }
     Ok(path)
+}
+
+/// What the names of things that are not complete begin and end with.
+const HIDDEN: (&str, &str) = (".feedrate-", ".tmp");
+
+/// Whether this is how Feedrate calls what is not complete: here, and where it writes files itself.
+/// Neither such a file nor what is in such a folder is an object.
+pub(super) fn is_hidden(name: &str) -> bool {
+    let (start, end) = HIDDEN;
+    name.starts_with(start) && name.ends_with(end)
 }
 
 /// Names the reason why no file could be put at `path`.
@@ -73,7 +84,8 @@ mod tests {
             ("../other/k", "\"..\""),
             ("a/./b", "\".\""),
             ("a\0b", "NUL"),
-            (".feedrate-tmp/1", ".feedrate-tmp"),
+            (".feedrate-uploads.tmp/1", ".feedrate-"),
+            ("a/.feedrate-1-2.tmp", ".feedrate-"),
             (&"x".repeat(256), "too long"),
         ] {
             let error = of(wrong).unwrap_err();

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
-use super::{TEMPORARY, attributes, file};
+use super::{UPLOADS, attributes, file};
 use crate::store::{Attributes, ObjectInfo, StoreError, StoreResult};
 
 /// A file in the hidden folder of a bucket. It is removed when this is dropped before it was renamed
@@ -28,7 +28,7 @@ impl TemporaryFile {
     /// An empty file in the hidden folder of the bucket whose folder is `bucket`.
     pub(super) fn new(bucket: &Path) -> StoreResult<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let folder = bucket.join(TEMPORARY);
+        let folder = bucket.join(UPLOADS);
         let failed = |error| StoreError::io(&folder, error);
         let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let number = NUMBER.fetch_add(1, Relaxed);
@@ -145,7 +145,7 @@ fn copy_by_hand(source: &File, from: &mut u64, end: u64, mut target: &File) -> i
 /// Removes what a server that was killed left in the bucket's hidden folder. What cannot be removed
 /// stays: nothing but room is lost.
 pub(super) fn remove_stale(bucket: &Path) {
-    let folder = bucket.join(TEMPORARY);
+    let folder = bucket.join(UPLOADS);
     let Ok(entries) = fs::read_dir(&folder) else { return };
     for entry in entries.flatten() {
         let _ = fs::remove_file(entry.path());

@@ -51,6 +51,7 @@ async fn a_data_set_is_served_as_it_lies() {
     fs::create_dir_all(bucket.join("train/empty")).unwrap();
     fs::write(bucket.join("train/img 1.npz"), "one").unwrap();
     fs::write(bucket.join(".hidden"), "two").unwrap();
+    fs::write(bucket.join("train/.feedrate-1-2.tmp"), "half").unwrap();
     fs::write(folder.path().join("no bucket"), "").unwrap();
     symlink(bucket.join("train/img 1.npz"), bucket.join("link")).unwrap();
     symlink(bucket.join("nowhere"), bucket.join("dangling")).unwrap();
@@ -71,7 +72,7 @@ async fn a_data_set_is_served_as_it_lies() {
         assert!(matches!(get(&store, nothing).await, Err(StoreError::NoSuchKey)), "{nothing}");
     }
     assert_eq!(store.buckets().await.unwrap().len(), 1);
-    assert!(!bucket.join(TEMPORARY).exists(), "reading writes nothing");
+    assert!(!bucket.join(UPLOADS).exists(), "reading writes nothing");
 }
 
 #[tokio::test]
@@ -114,7 +115,7 @@ async fn a_key_that_is_the_folder_of_others_is_refused_by_name() {
     // An empty folder that somebody made is in nobody's way.
     fs::create_dir(folder.path().join(BUCKET).join("empty")).unwrap();
     put(&store, "empty", b"3").await.unwrap();
-    let left = fs::read_dir(folder.path().join(BUCKET).join(TEMPORARY)).unwrap().count();
+    let left = fs::read_dir(folder.path().join(BUCKET).join(UPLOADS)).unwrap().count();
     assert_eq!(left, 0, "what was refused is removed");
 }
 
@@ -136,7 +137,7 @@ async fn tags_and_attributes_outlive_the_server_and_change_with_the_file() {
 #[tokio::test]
 async fn what_a_killed_server_left_is_removed_by_the_next_one_alone() {
     let folder = folder();
-    let hidden = folder.path().join(BUCKET).join(TEMPORARY);
+    let hidden = folder.path().join(BUCKET).join(UPLOADS);
     fs::create_dir(&hidden).unwrap();
     fs::write(hidden.join("1-2-3"), "half").unwrap();
     let first = DirectoryStore::open(folder.path()).unwrap();
@@ -148,6 +149,8 @@ async fn what_a_killed_server_left_is_removed_by_the_next_one_alone() {
     assert!(keys(&second).await.is_empty());
     drop(receiving);
     assert_eq!(fs::read_dir(&hidden).unwrap().count(), 0);
+    drop((first, second));
+    assert!(!hidden.exists(), "a server leaves no folder behind");
 }
 
 #[tokio::test]

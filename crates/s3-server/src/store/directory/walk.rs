@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::{TEMPORARY, file};
+use super::{file, key};
 use crate::store::listing::Keys;
 use crate::store::{ObjectInfo, StoreError, StoreResult};
 
@@ -89,7 +89,7 @@ fn read(path: &Path) -> io::Result<Vec<String>> {
 /// The name of an entry, with a `/` behind it when it is a folder or a link to one; `None` for what
 /// cannot be part of a key.
 fn name_of(entry: &DirEntry) -> Option<String> {
-    let mut name = entry.file_name().into_string().ok()?;
+    let mut name = entry.file_name().into_string().ok().filter(|name| !key::is_hidden(name))?;
     let kind = entry.file_type().ok()?;
     if kind.is_dir() || kind.is_symlink() && entry.path().is_dir() {
         name.push('/');
@@ -180,7 +180,7 @@ impl Keys for Walk<'_> {
                 }
                 continue;
             }
-            if key.len() > MAX_KEY_BYTES || key.strip_suffix('/') == Some(TEMPORARY) {
+            if key.len() > MAX_KEY_BYTES {
                 continue;
             }
             if is_folder {
