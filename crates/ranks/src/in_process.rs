@@ -1,6 +1,13 @@
 //! Ranks as threads of one process.
+//!
+//! They meet at a word of memory that the kernel can wait on (a futex): whoever comes last changes
+//! it and wakes the others, who then run without taking a lock, so that no rank that is slow to get a
+//! CPU back holds up the rest.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::thread::futex;
 
 use crate::{Aborted, World};
 
@@ -12,13 +19,10 @@ pub fn world(size: u32) -> Vec<Rank> {
     assert!(size > 0, "a world has at least one rank");
     let meeting = Arc::new(Meeting {
         size,
-        state: Mutex::new(State {
-            arrived: 0,
-            generation: 0,
-            aborted: None,
-            payloads: vec![Vec::new(); size as usize],
-        }),
-        all_arrived: Condvar::new(),
+        arrived: AtomicU32::new(0),
+        word: AtomicU32::new(0),
+        aborted: OnceLock::new(),
+        payloads: Mutex::new(vec![Vec::new(); size as usize]),
     });
     (0..size).map(|rank| Rank { rank, meeting: Arc::clone(&meeting) }).collect()
 }
@@ -30,51 +34,70 @@ pub struct Rank {
     meeting: Arc<Meeting>,
 }
 
-/// Where the ranks meet. `generation` counts completed meetings, so that a fast rank that is already
-/// in the next one is not taken for a late one of this.
+/// Set in the word once a rank has failed.
+const ABORTED: u32 = 1;
+/// What a completed meeting adds to the word, above that bit. It may wrap around: nobody is ever more
+/// than one meeting behind.
+const MEETING: u32 = 2;
+
+/// Where the ranks meet.
 #[derive(Debug)]
 struct Meeting {
     size: u32,
-    state: Mutex<State>,
-    all_arrived: Condvar,
-}
-
-#[derive(Debug)]
-struct State {
-    arrived: u32,
-    generation: u64,
-    aborted: Option<Aborted>,
-    payloads: Vec<Vec<u8>>,
+    /// Ranks that have come to the meeting that is going on.
+    arrived: AtomicU32,
+    /// How many meetings are over, and whether a rank has failed.
+    word: AtomicU32,
+    /// Set before the word says so.
+    aborted: OnceLock<Aborted>,
+    payloads: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Meeting {
-    /// A rank that panicked left no half-made change: every change under the lock is one assignment.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until all ranks are here.
+    fn meet(&self) -> Result<(), Aborted> {
+        let before = self.word.load(Ordering::Acquire);
+        self.check(before)?;
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size {
+            // In this order: whoever sees the new word may come to the next meeting at once.
+            self.arrived.store(0, Ordering::Relaxed);
+            self.word.fetch_add(MEETING, Ordering::AcqRel);
+            self.wake_all();
+            return Ok(());
+        }
+        loop {
+            let now = self.word.load(Ordering::Acquire);
+            if (now ^ before) & !ABORTED != 0 {
+                return Ok(());
+            }
+            self.check(now)?;
+            // Returns at once when the word is not `now` any more; any other early return is as good.
+            let _ = futex::wait(&self.word, futex::Flags::PRIVATE, now, None);
+        }
     }
 
-    /// Waits until all ranks are here. `arrive` runs under the lock when this rank comes.
-    fn meet(&self, arrive: impl FnOnce(&mut State)) -> Result<MutexGuard<'_, State>, Aborted> {
-        let mut state = self.lock();
-        if let Some(aborted) = &state.aborted {
-            return Err(aborted.clone());
+    fn check(&self, word: u32) -> Result<(), Aborted> {
+        match self.aborted.get() {
+            Some(aborted) if word & ABORTED != 0 => Err(aborted.clone()),
+            _ => Ok(()),
         }
-        arrive(&mut state);
-        state.arrived += 1;
-        if state.arrived == self.size {
-            state.arrived = 0;
-            state.generation += 1;
-            self.all_arrived.notify_all();
-            return Ok(state);
-        }
-        let generation = state.generation;
-        while state.generation == generation {
-            if let Some(aborted) = &state.aborted {
-                return Err(aborted.clone());
-            }
-            state = self.all_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        Ok(state)
+    }
+
+    fn abort(&self, aborted: Aborted) {
+        // Only the first counts.
+        let _ = self.aborted.set(aborted);
+        self.word.fetch_or(ABORTED, Ordering::AcqRel);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        // The word is valid memory, so this cannot fail.
+        let _ = futex::wake(&self.word, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
+    }
+
+    /// A rank that panicked left no half-made change: every change under the lock is one assignment.
+    fn payloads(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.payloads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,39 +111,32 @@ impl World for Rank {
     }
 
     fn barrier(&self) -> Result<(), Aborted> {
-        self.meeting.meet(|_| ()).map(drop)
+        self.meeting.meet()
     }
 
     fn gather(&self, payload: Vec<u8>) -> Result<Option<Vec<Vec<u8>>>, Aborted> {
-        let rank = self.rank as usize;
-        let mut state = self.meeting.meet(|state| state.payloads[rank] = payload)?;
-        let gathered = (rank == 0).then(|| state.payloads.iter_mut().map(std::mem::take).collect());
-        drop(state);
+        self.meeting.payloads()[self.rank as usize] = payload;
+        self.barrier()?;
+        let gathered = (self.rank == 0)
+            .then(|| self.meeting.payloads().iter_mut().map(std::mem::take).collect());
         // Nobody may put a new payload before rank 0 has taken these.
         self.barrier()?;
         Ok(gathered)
     }
 
     fn broadcast(&self, payload: Vec<u8>) -> Result<Vec<u8>, Aborted> {
-        let mut state = self.meeting.meet(|state| {
-            if self.rank == 0 {
-                state.payloads[0] = payload;
-            }
-        })?;
-        let received = state.payloads[0].clone();
-        drop(state);
-        self.barrier()?;
         if self.rank == 0 {
-            state = self.meeting.lock();
-            state.payloads[0].clear();
+            self.meeting.payloads()[0] = payload;
         }
+        self.barrier()?;
+        let received = self.meeting.payloads()[0].clone();
+        // Rank 0 may not put another one before all have this one.
+        self.barrier()?;
         Ok(received)
     }
 
     fn abort(&self, cause: String) {
-        let mut state = self.meeting.lock();
-        state.aborted.get_or_insert(Aborted { rank: self.rank, cause });
-        self.meeting.all_arrived.notify_all();
+        self.meeting.abort(Aborted { rank: self.rank, cause });
     }
 }
 
