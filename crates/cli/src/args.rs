@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Generate a workload's data set in a store
     Datagen(DatagenArgs),
-    /// Serve S3 from memory, for trying things out
+    /// Serve S3 from memory or from a folder
     Serve(ServeArgs),
     /// Rebuild the tables and the Markdown page of saved results
     Report(ReportArgs),
