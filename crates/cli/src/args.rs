@@ -78,9 +78,10 @@ pub(crate) struct WorkloadArgs {
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
-    /// S3-compatible endpoint, such as http://10.0.0.5:9000
-    #[arg(long, value_name = "URL", conflicts_with = "local")]
-    pub(crate) endpoint_url: Option<String>,
+    /// S3-compatible endpoint, such as http://10.0.0.5:9000; may be repeated for a store with several:
+    /// requests are spread over them
+    #[arg(long = "endpoint-url", value_name = "URL", conflicts_with = "local")]
+    pub(crate) endpoint_urls: Vec<String>,
     /// Bucket of the data set
     #[arg(long, value_name = "NAME", conflicts_with = "local")]
     pub(crate) bucket: Option<String>,
@@ -91,7 +92,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) local: Option<PathBuf>,
     /// Use the public AWS cloud: without this flag no public endpoint is ever contacted
-    #[arg(long, conflicts_with_all = ["local", "endpoint_url"])]
+    #[arg(long, conflicts_with_all = ["local", "endpoint_urls"])]
     pub(crate) aws: bool,
 }
 

@@ -67,8 +67,12 @@ fn store_overrides(store: &StoreArgs) -> Vec<Override> {
         flag(format!("--local {folder}"), STORAGE_TYPE, "local_fs");
         flag(format!("--local {folder}"), STORAGE_ROOT, &folder);
     }
+    if !store.endpoint_urls.is_empty() {
+        let typed = format!("--endpoint-url {}", store.endpoint_urls.join(" --endpoint-url "));
+        flag(typed.clone(), STORAGE_TYPE, "s3");
+        flag(typed, ENDPOINT, &store.endpoint_urls.join(","));
+    }
     let flags = [
-        ("--endpoint-url", Some(ENDPOINT), store.endpoint_url.as_deref()),
         ("--bucket", Some(STORAGE_ROOT), store.bucket.as_deref()),
         ("--aws", None, store.aws.then_some("")),
     ];
@@ -109,7 +113,7 @@ impl Access {
         let target = resolved.workload.storage.target.clone();
         let (credentials, shown) = match &target {
             Target::Local { root } => (None, ShownStore::folder(root.to_string_lossy())),
-            Target::S3 { bucket, prefix, endpoint_url, region } => {
+            Target::S3 { bucket, prefix, endpoint_urls, region } => {
                 let found = find_credentials(
                     given_credentials(resolved),
                     &environment.variables,
@@ -118,10 +122,11 @@ impl Access {
                 )
                 .with_context(|| format!("the bucket {bucket} needs credentials"))?;
                 let region = region.as_deref().unwrap_or("us-east-1");
-                let public = format!("https://s3.{region}.amazonaws.com");
-                let endpoint = endpoint_url.as_deref().unwrap_or(&public);
+                let public = [format!("https://s3.{region}.amazonaws.com")];
+                let endpoints: &[_] =
+                    if endpoint_urls.is_empty() { &public } else { endpoint_urls };
                 let place = format!("{bucket}/{prefix}");
-                (Some(found), ShownStore::s3(endpoint, place.trim_end_matches('/'), false))
+                (Some(found), shown_bucket(endpoints, place.trim_end_matches('/')))
             }
         };
         Ok(Self {
@@ -143,7 +148,7 @@ impl Access {
         let prefix = workload.dataset.data_folder.trim_matches(['/', '.']).to_owned();
         let (bucket, endpoint) = (EmbeddedServer::bucket().to_owned(), server.endpoint_url());
         let shown = ShownStore::s3(&endpoint, format!("{bucket}/{prefix}"), true);
-        let target = Target::S3 { bucket, prefix, endpoint_url: Some(endpoint), region: None };
+        let target = Target::S3 { bucket, prefix, endpoint_urls: vec![endpoint], region: None };
         workload.storage.target = target.clone();
         let keys = server.keys();
         let credentials = Credentials::new(
@@ -177,18 +182,38 @@ impl Access {
                 let store = LocalStore::new(root).context("no thread for reading files")?;
                 Ok(Arc::new(Retrying::new(store, policy, requests)))
             }
-            Target::S3 { bucket, endpoint_url, region, .. } => {
+            Target::S3 { bucket, endpoint_urls, region, .. } => {
                 let credentials = self.credentials.clone().context("the store has no keys")?;
-                let mut settings =
-                    S3Settings::new(endpoint_url.clone(), bucket, credentials.into());
+                let mut settings = S3Settings::new(None, bucket, credentials.into());
                 if let Some(region) = region {
                     settings.region.clone_from(region);
                 }
                 settings.sign_payload = self.sign_payload;
                 settings.ca_bundle.clone_from(&self.ca_bundle);
-                Ok(Arc::new(Retrying::new(S3Store::new(settings)?, policy, requests)))
+                let store =
+                    |endpoint_url| S3Store::new(S3Settings { endpoint_url, ..settings.clone() });
+                let stores = if endpoint_urls.is_empty() {
+                    vec![store(None)?]
+                } else {
+                    let urls = endpoint_urls.iter().cloned();
+                    urls.map(|url| store(Some(url))).collect::<Result<_, _>>()?
+                };
+                Ok(Arc::new(Retrying::over(stores, policy, requests)))
             }
         }
+    }
+}
+
+/// A bucket behind `endpoints`, all of them named; co-located if any of them is this host.
+fn shown_bucket(endpoints: &[String], place: &str) -> ShownStore {
+    let stores: Vec<_> =
+        endpoints.iter().map(|endpoint| ShownStore::s3(endpoint, place, false)).collect();
+    let named: Vec<_> = stores.iter().filter_map(|store| store.endpoint.as_deref()).collect();
+    ShownStore {
+        endpoint: Some(named.join(", ")),
+        location: place.to_owned(),
+        co_located: stores.iter().any(|store| store.co_located),
+        embedded: false,
     }
 }
 

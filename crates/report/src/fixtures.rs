@@ -47,7 +47,7 @@ fn workload(model: &str, dataset: Dataset, batch_size: u64, compute: f64, au: f6
             target: Target::S3 {
                 bucket: "bench".to_owned(),
                 prefix,
-                endpoint_url: Some("http://127.0.0.1:9000".to_owned()),
+                endpoint_urls: vec!["http://127.0.0.1:9000".to_owned()],
                 region: None,
             },
             prefetch_window: 256,

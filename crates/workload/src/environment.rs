@@ -15,7 +15,10 @@ pub type Variables = BTreeMap<String, String>;
 const VARIABLES: &[(&str, &[&str])] = &[
     ("storage.storage_type", &["DLIO_STORAGE_TYPE"]),
     ("storage.storage_root", &["DLIO_BUCKET"]),
-    ("storage.storage_options.endpoint_url", &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]),
+    (
+        "storage.storage_options.endpoint_url",
+        &["S3_ENDPOINT_URIS", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
+    ),
     ("storage.storage_options.region", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
     ("output.folder", &["DLIO_OUTPUT_FOLDER"]),
 ];

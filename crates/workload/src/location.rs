@@ -83,14 +83,15 @@ pub(crate) fn join_path(root: &Path, folder: &Path) -> PathBuf {
     joined
 }
 
-/// An endpoint in its one form: `http[s]://HOST[:PORT][/PATH]` without a slash at the end. Nothing of
-/// the text is repeated in an error, because it could hold a password.
+/// An endpoint in its one form: `http[s]://HOST[:PORT][/PATH]` without a slash at the end, the host in
+/// small letters and the port only if it is not the scheme's own. Nothing of the text is repeated in
+/// an error, because it could hold a password.
 pub(crate) fn endpoint(text: &str) -> Result<String, &'static str> {
     let accepted = "accepts http://HOST[:PORT] or https://HOST[:PORT]";
     let (scheme, rest) = text.split_once("://").ok_or(accepted)?;
     let scheme = scheme.to_ascii_lowercase();
     let rest = rest.trim_end_matches('/');
-    let authority = rest.split('/').next().unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if authority.contains('@') {
         return Err("a user name or password does not belong into an endpoint: \
                     accepts http[s]://HOST[:PORT]");
@@ -103,6 +104,13 @@ pub(crate) fn endpoint(text: &str) -> Result<String, &'static str> {
         && !host.is_empty()
         && (host.starts_with('[') || !host.contains(':'))
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
-        && !rest.contains(|c: char| c.is_whitespace() || c.is_control() || "?#\\".contains(c));
-    if well_formed { Ok(format!("{scheme}://{rest}")) } else { Err(accepted) }
+        && !rest.contains(|c: char| c.is_whitespace() || c.is_control() || "?#\\,".contains(c));
+    if !well_formed {
+        return Err(accepted);
+    }
+    let host = host.to_ascii_lowercase();
+    Ok(match (scheme.as_str(), port.and_then(|port| port.parse().ok())) {
+        (_, None) | ("http", Some(80)) | ("https", Some(443)) => format!("{scheme}://{host}{path}"),
+        (_, Some(port)) => format!("{scheme}://{host}:{port}{path}"),
+    })
 }

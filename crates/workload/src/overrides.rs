@@ -79,8 +79,13 @@ impl fmt::Debug for Override {
     }
 }
 
+/// `node` as one would type it behind `KEY=`.
 fn plain(node: &Node) -> String {
     match &node.value {
+        // Bare commas would stand between values.
+        Value::Text(text) if text.contains(',') => {
+            format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+        }
         Value::Text(text) => text.clone(),
         _ => node.to_string(),
     }
@@ -97,9 +102,8 @@ fn masked(option: &str) -> String {
 }
 
 fn has_user_info(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(_, rest)| {
-        rest.split('/').next().is_some_and(|authority| authority.contains('@'))
-    })
+    let mut authorities = text.split("://").skip(1).map(|rest| rest.split('/').next());
+    authorities.any(|authority| authority.is_some_and(|authority| authority.contains('@')))
 }
 
 fn parse(option: &str, origin: &Origin) -> Result<(String, Node), String> {

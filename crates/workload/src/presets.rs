@@ -21,7 +21,7 @@ macro_rules! preset {
     };
 }
 
-static PRESETS: [Preset; 2] = [
+static PRESETS: [Preset; 4] = [
     preset!(
         "retinanet_b200",
         "RetinaNet, NVIDIA B200: 1,170,301 JPEG images of 322,957 bytes, batch 24"
@@ -30,9 +30,19 @@ static PRESETS: [Preset; 2] = [
         "retinanet_mi355",
         "RetinaNet, AMD MI355: 1,170,301 JPEG images of 322,957 bytes, batch 32"
     ),
+    preset!(
+        "retinanet_h100_draft",
+        "RetinaNet, NVIDIA H100, superseded draft: 1,743,042 JPEG images of 153,600 ± 51,200 bytes, \
+         batch 16"
+    ),
+    preset!(
+        "retinanet_a100_draft",
+        "RetinaNet, NVIDIA A100, superseded draft: 1,743,042 JPEG images of 153,600 ± 51,200 bytes, \
+         batch 16"
+    ),
 ];
 
-/// All presets, by name.
+/// All presets, superseded ones last.
 pub fn all() -> &'static [Preset] {
     &PRESETS
 }
@@ -57,7 +67,9 @@ mod tests {
             assert_eq!(get(preset.name), Some(preset));
             assert!(!preset.description.contains('\n'));
         }
-        assert_eq!(names().collect::<Vec<_>>(), ["retinanet_b200", "retinanet_mi355"]);
+        let expected =
+            ["retinanet_b200", "retinanet_mi355", "retinanet_h100_draft", "retinanet_a100_draft"];
+        assert_eq!(names().collect::<Vec<_>>(), expected);
         assert_eq!(get("retinanet"), None);
     }
 }

@@ -295,8 +295,9 @@ pub enum Target {
         bucket: String,
         /// The data set's prefix in the bucket, without slashes at either end; may be empty.
         prefix: String,
-        /// `storage.storage_options.endpoint_url` or what stood in for it.
-        endpoint_url: Option<String>,
+        /// `storage.storage_options.endpoint_url` or what stood in for it: the bucket's objects are
+        /// behind each of them. Empty is the public cloud.
+        endpoint_urls: Vec<String>,
         /// Region, when one is named.
         region: Option<String>,
     },

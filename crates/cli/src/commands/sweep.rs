@@ -139,11 +139,10 @@ fn datagen_command(workload: &WorkloadArgs, store: &StoreArgs, files: u64) -> St
     for set in &workload.set {
         option("--set", set);
     }
-    for (name, value) in [
-        ("--endpoint-url", &store.endpoint_url),
-        ("--bucket", &store.bucket),
-        ("--region", &store.region),
-    ] {
+    for endpoint in &store.endpoint_urls {
+        option("--endpoint-url", endpoint);
+    }
+    for (name, value) in [("--bucket", &store.bucket), ("--region", &store.region)] {
         if let Some(value) = value {
             option(name, value);
         }

@@ -7,7 +7,7 @@ use crate::location::{
 };
 use crate::origin::{Origin, Remark};
 use crate::settings::{Choices, Setting, Settings, short, text};
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 use crate::workload::Target;
 
 const TYPE: &str = "storage.storage_type";
@@ -36,58 +36,93 @@ pub(super) fn target(
     let given_kind = settings.optional_choice(TYPE, &KINDS);
     let root = root(settings, given_kind.as_ref());
     let folder = location(settings, FOLDER, data_folder);
-    let endpoint = settings.optional(ENDPOINT, text).map(|given| {
-        let value = endpoint(&given.value).unwrap_or_else(|text| {
-            settings.object(&given.origin, ENDPOINT, text);
-            String::new()
-        });
-        Setting { value, origin: given.origin }
-    });
-    settings.record_optional(ENDPOINT, endpoint.as_ref());
+    let endpoints = endpoints(settings);
     let region = settings.optional_text(REGION, short::<64>);
 
     let named = [
         root.as_ref().map(|root| (ROOT, &root.origin)),
-        endpoint.as_ref().map(|endpoint| (ENDPOINT, &endpoint.origin)),
+        endpoints.as_ref().map(|endpoints| (ENDPOINT, &endpoints.origin)),
         given_kind.as_ref().map(|kind| (TYPE, &kind.origin)),
         (!matches!(folder.value, Location::Plain(_))).then_some((FOLDER, &folder.origin)),
     ];
     let store_named = store_name(named.into_iter().flatten(), aws);
 
     let kind =
-        given_kind.unwrap_or_else(|| implied_kind(root.as_ref(), &folder, endpoint.as_ref(), aws));
+        given_kind.unwrap_or_else(|| implied_kind(root.as_ref(), &folder, endpoints.as_ref(), aws));
     settings.record(TYPE, KINDS.name(kind.value), &kind.origin);
     let target = match kind.value {
         Kind::Local => {
-            check_unused_endpoint(settings, &kind, endpoint.as_ref());
+            check_unused_endpoints(settings, &kind, endpoints.as_ref());
             local(settings, &kind, root, folder)
         }
         Kind::S3 => {
             let place = bucket(settings, &kind, root, folder);
-            match &endpoint {
+            match &endpoints {
                 None if !aws => settings.object(
                     &kind.origin,
                     ENDPOINT,
                     "S3 is meant, but no endpoint is known: give --endpoint-url, or --aws for the \
                      public cloud",
                 ),
-                Some(endpoint) if aws => settings.warnings.push(Remark::about_key(
-                    &endpoint.origin,
+                Some(endpoints) if aws => settings.warnings.push(Remark::about_key(
+                    &endpoints.origin,
                     ENDPOINT,
-                    format!("--aws has no effect: the endpoint {} is used", endpoint.value),
+                    format!("--aws has no effect: {} is used", endpoints.value.join(", ")),
                 )),
                 _ => {}
             }
             place.map(|(bucket, prefix)| Target::S3 {
                 bucket,
                 prefix,
-                endpoint_url: endpoint.map(|endpoint| endpoint.value),
+                endpoint_urls: endpoints.map(|endpoints| endpoints.value).unwrap_or_default(),
                 region: region.map(|region| region.value),
             })
         }
     };
     // Without a target there are problems, and nobody will look at this one.
     (target.unwrap_or_else(|| Target::Local { root: PathBuf::from(".") }), store_named)
+}
+
+/// The endpoints, if any are given: a text, with commas between several, or a list of such texts.
+fn endpoints(settings: &mut Settings<'_>) -> Option<Setting<Vec<String>>> {
+    let node = settings.find(ENDPOINT);
+    let endpoints = node.map(|node| {
+        // Refused ones were given all the same: that there are none is not to be said, too.
+        let value = parse_endpoints(&node).unwrap_or_else(|text| {
+            settings.object(&node.origin, ENDPOINT, text);
+            Vec::new()
+        });
+        Setting { value, origin: node.origin }
+    });
+    let shown = endpoints.as_ref().map(|endpoints| {
+        let origin = endpoints.origin.clone();
+        Setting { value: endpoints.value.join(","), origin }
+    });
+    settings.record_optional(ENDPOINT, shown.as_ref());
+    endpoints
+}
+
+fn parse_endpoints(node: &Node) -> Result<Vec<String>, String> {
+    let texts = match &node.value {
+        Value::Sequence(nodes) => nodes.iter().map(text).collect::<Result<Vec<_>, _>>()?,
+        _ => vec![text(node)?],
+    };
+    let parts: Vec<_> = texts.iter().flat_map(|text| text.split(',')).map(str::trim).collect();
+    let mut endpoints = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        let endpoint = endpoint(part).map_err(|text| match parts.len() {
+            1 => text.to_owned(),
+            count => format!("the endpoint {} of {count} is none: {text}", at + 1),
+        })?;
+        if endpoints.contains(&endpoint) {
+            return Err(format!("the endpoint {endpoint} is given twice"));
+        }
+        endpoints.push(endpoint);
+    }
+    if endpoints.is_empty() {
+        return Err("an empty list: accepts one endpoint or more".to_owned());
+    }
+    Ok(endpoints)
 }
 
 /// `storage.storage_root`, if any is given. `DLIO_BUCKET` speaks of buckets only, so it is no root of
@@ -121,7 +156,7 @@ fn location(settings: &mut Settings<'_>, key: &str, given: &Setting<String>) -> 
 fn implied_kind(
     root: Option<&Setting<Location>>,
     folder: &Setting<Location>,
-    endpoint: Option<&Setting<String>>,
+    endpoints: Option<&Setting<Vec<String>>>,
     aws: bool,
 ) -> Setting<Kind> {
     let is = |value, origin: &Origin| Setting { value, origin: origin.clone() };
@@ -135,8 +170,8 @@ fn implied_kind(
         root.filter(|root| matches!(root.origin, Origin::Environment(_) | Origin::Dotenv(_)));
     if let Some(kind) = scheme {
         kind
-    } else if let Some(endpoint) = endpoint {
-        is(Kind::S3, &endpoint.origin)
+    } else if let Some(endpoints) = endpoints {
+        is(Kind::S3, &endpoints.origin)
     } else if aws {
         is(Kind::S3, &Origin::CommandLine("--aws".into()))
     } else if let Some(root) = variable {
@@ -166,22 +201,22 @@ fn store_name<'a>(named: impl Iterator<Item = (&'a str, &'a Origin)>, aws: bool)
     }
 }
 
-/// An endpoint beside `local_fs`: a contradiction if it was typed, odd if a file gives it, normal if
-/// it stands in the environment for other tools.
-fn check_unused_endpoint(
+/// Endpoints beside `local_fs`: a contradiction if they were typed, odd if a file gives them, normal if
+/// they stand in the environment for other tools.
+fn check_unused_endpoints(
     settings: &mut Settings<'_>,
     kind: &Setting<Kind>,
-    endpoint: Option<&Setting<String>>,
+    endpoints: Option<&Setting<Vec<String>>>,
 ) {
-    let Some(endpoint) = endpoint else { return };
-    match &endpoint.origin {
+    let Some(endpoints) = endpoints else { return };
+    match &endpoints.origin {
         Origin::CommandLine(_) => settings.object(
-            &endpoint.origin,
+            &endpoints.origin,
             ENDPOINT,
             format!("the store is local_fs ({}): add --set {TYPE}=s3", kind.origin),
         ),
         Origin::File { .. } => settings.warnings.push(Remark::about_key(
-            &endpoint.origin,
+            &endpoints.origin,
             ENDPOINT,
             format!("not used: the store is local_fs ({})", kind.origin),
         )),

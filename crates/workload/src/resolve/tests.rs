@@ -120,9 +120,26 @@ fn local(target: &Target) -> &str {
 
 #[test]
 fn the_presets_hold_the_published_numbers_and_give_no_warning() {
-    for (name, batch_size, seconds) in
-        [("retinanet_b200", 24, 0.04755), ("retinanet_mi355", 32, 0.0634)]
-    {
+    let images = |num_files_train, record_length_bytes, record_length_bytes_stdev| Dataset {
+        data_folder: "data/retinanet".to_owned(),
+        format: Format::Jpeg,
+        num_files_train,
+        num_samples_per_file: 1,
+        record_length_bytes,
+        record_length_bytes_stdev,
+        file_prefix: "img".to_owned(),
+        seed: 10,
+    };
+    let (current, draft) =
+        (images(1_170_301, 322_957.0, 0.0), images(1_743_042, 153_600.0, 51_200.0));
+    let presets = [
+        ("retinanet_b200", &current, 24, 8, 0.04755),
+        ("retinanet_mi355", &current, 32, 8, 0.0634),
+        ("retinanet_h100_draft", &draft, 16, 5, 0.18),
+        ("retinanet_a100_draft", &draft, 16, 5, 0.21),
+    ];
+    assert_eq!(presets.map(|preset| preset.0).to_vec(), presets::names().collect::<Vec<_>>());
+    for (name, dataset, batch_size, epochs, seconds) in presets {
         let request = Request { workload: name.to_owned(), ..Request::default() };
         let resolved = resolve(&request).unwrap();
         assert_eq!(warnings(&resolved), [""; 0]);
@@ -131,16 +148,7 @@ fn the_presets_hold_the_published_numbers_and_give_no_warning() {
             framework: Framework::Pytorch,
             model: Model { name: "retinanet".to_owned(), kind: Some("cnn".to_owned()) },
             workflow: Workflow { generate_data: false, train: true },
-            dataset: Dataset {
-                data_folder: "data/retinanet".to_owned(),
-                format: Format::Jpeg,
-                num_files_train: 1_170_301,
-                num_samples_per_file: 1,
-                record_length_bytes: 322_957.0,
-                record_length_bytes_stdev: 0.0,
-                file_prefix: "img".to_owned(),
-                seed: 10,
-            },
+            dataset: dataset.clone(),
             reader: Reader {
                 data_loader: DataLoader::Pytorch,
                 batch_size,
@@ -152,7 +160,7 @@ fn the_presets_hold_the_published_numbers_and_give_no_warning() {
                 payload: Payload::Land,
             },
             train: Train {
-                epochs: 8,
+                epochs,
                 computation_time: Time::Constant { mean: seconds },
                 total_training_steps: None,
                 seed: 123,
@@ -295,7 +303,7 @@ fn variables_stand_in_for_their_keys() {
         Target::S3 {
             bucket: "bench".to_owned(),
             prefix: "data/t0".to_owned(),
-            endpoint_url: Some("http://special:1".to_owned()),
+            endpoint_urls: vec!["http://special:1".to_owned()],
             region: Some("eu-1".to_owned()),
         }
     );
@@ -728,7 +736,7 @@ fn s3_without_an_endpoint_is_refused_unless_the_public_cloud_is_allowed() {
     let resolved = bucket().aws().accepted();
     assert!(matches!(
         &resolved.workload.storage.target,
-        Target::S3 { bucket, endpoint_url: None, .. } if bucket == "b"
+        Target::S3 { bucket, endpoint_urls, .. } if bucket == "b" && endpoint_urls.is_empty()
     ));
     let warned = bucket().aws().environment("AWS_ENDPOINT_URL", "http://x:1").accepted();
     assert!(warnings(&warned)[0].contains("--aws has no effect"));
@@ -771,6 +779,9 @@ fn endpoints_are_checked_without_repeating_what_could_be_a_password() {
         ("HTTPS://x.example", "https://x.example"),
         ("http://[::1]:9000", "http://[::1]:9000"),
         ("http://x:1/path/", "http://x:1/path"),
+        ("http://X.Example:80/Path", "http://x.example/Path"),
+        ("https://x:443", "https://x"),
+        ("https://x:80", "https://x:80"),
     ] {
         let given =
             stored(Some("b"), "d").set(&format!("storage.storage_options.endpoint_url={written}"));
@@ -778,6 +789,108 @@ fn endpoints_are_checked_without_repeating_what_could_be_a_password() {
         let found = value_of(&resolved, "storage.storage_options.endpoint_url");
         assert_eq!(found.split(' ').next(), Some(endpoint));
     }
+}
+
+const ENDPOINT: &str = "storage.storage_options.endpoint_url";
+
+/// The endpoints in force, and the key's resolved value and origin.
+fn endpoints(given: &Given) -> (Vec<String>, String) {
+    let resolved = given.accepted();
+    let shown = value_of(&resolved, ENDPOINT);
+    match resolved.workload.storage.target {
+        Target::S3 { endpoint_urls, .. } => (endpoint_urls, shown),
+        Target::Local { root } => panic!("local: {}", root.display()),
+    }
+}
+
+#[test]
+fn several_endpoints_are_a_text_with_commas_or_a_list() {
+    let bucket = || b0().set("storage.storage_root=s3://b");
+    let in_file = |value: &str| {
+        let options =
+            format!("{{storage_root: s3://b, storage_options: {{endpoint_url: {value}}}}}");
+        yaml(&format!("{B0}storage: {options}\n"))
+    };
+    let two = ["http://x:1", "http://y:1/z"];
+    for given in [
+        in_file("'http://x:1,http://y:1/z'"),
+        in_file("' http://x:1/ , http://y:1/z/ '"),
+        in_file("['http://x:1', 'http://y:1/z']"),
+        bucket().set(&format!("{ENDPOINT}=[http://x:1,http://y:1/z]")),
+        bucket().set(&format!("{ENDPOINT}='http://x:1,http://y:1/z'")),
+        bucket().flag("--endpoint-url", ENDPOINT, "http://x:1,http://y:1/z"),
+        bucket().environment("S3_ENDPOINT_URIS", "http://x:1,http://y:1/z"),
+        bucket().dotenv("S3_ENDPOINT_URIS", "http://x:1, http://y:1/z"),
+    ] {
+        let (endpoints, shown) = endpoints(&given);
+        assert_eq!(endpoints, two);
+        assert!(shown.starts_with("http://x:1,http://y:1/z ("), "{shown}");
+    }
+    // What a flag gave can be given again as an override.
+    let flagged = bucket().flag("--endpoint-url", ENDPOINT, "http://x:1,http://y:1/z").accepted();
+    assert_eq!(endpoints(&bucket().set(&flagged.overrides[1])).0, two);
+    assert_eq!(endpoints(&in_file("[http://x:1]")).0, ["http://x:1"]);
+}
+
+#[test]
+fn the_list_of_endpoints_has_the_precedence_of_the_one() {
+    const FILE: &str = "http://file:1";
+    let all = |endpoint: &str| {
+        let options = format!("{{endpoint_url: {endpoint}}}");
+        yaml(&format!("{B0}storage: {{storage_root: s3://b, storage_options: {options}}}\n"))
+            .environment("S3_ENDPOINT_URIS", "http://many:1,http://many:2")
+            .environment("AWS_ENDPOINT_URL_S3", "http://special:1")
+            .dotenv("S3_ENDPOINT_URIS", "http://dotenv:1,http://dotenv:2")
+            .dotenv("AWS_ENDPOINT_URL", "http://dotenv:3")
+            .shared(Some("http://shared:1"), None)
+    };
+    let first = |given: &Given| endpoints(given).0[0].clone();
+    let option = format!("{ENDPOINT}=http://set:1");
+    assert_eq!(endpoints(&all(FILE).set(&option)).0, ["http://set:1"]);
+    assert_eq!(endpoints(&all(FILE)).0, [FILE]);
+    let mut given = all("null");
+    let (found, shown) = endpoints(&given);
+    assert_eq!(found, ["http://many:1", "http://many:2"]);
+    assert!(shown.ends_with("(environment S3_ENDPOINT_URIS)"), "{shown}");
+    given.request.environment.insert("S3_ENDPOINT_URIS".to_owned(), String::new());
+    assert_eq!(first(&given), "http://special:1");
+    given.request.environment.clear();
+    assert_eq!(endpoints(&given).0, ["http://dotenv:1", "http://dotenv:2"]);
+    given.request.dotenv.remove("S3_ENDPOINT_URIS");
+    assert_eq!(first(&given), "http://dotenv:3");
+    given.request.dotenv.clear();
+    assert_eq!(first(&given), "http://shared:1");
+}
+
+#[test]
+fn an_endpoint_given_twice_and_one_that_is_none_are_refused() {
+    for (list, part) in [
+        ("http://x:1,http://y:1,http://x:1", "the endpoint http://x:1 is given twice"),
+        ("http://x:1,HTTP://X:1/", "the endpoint http://x:1 is given twice"),
+        ("http://x,http://x:80", "the endpoint http://x is given twice"),
+        ("http://x:1,y:1", "the endpoint 2 of 2 is none: accepts http://HOST"),
+        ("http://x:1,,http://y:1", "the endpoint 2 of 3 is none"),
+        ("http://x:1,http://u:hunter2@y", "the endpoint 2 of 2 is none: a user name or password"),
+        ("http://u:hun,ter2@y", "the endpoint 1 of 2 is none"),
+    ] {
+        let typed = format!("--endpoint-url {list}");
+        for given in [
+            b0().set("storage.storage_root=s3://b").set(&format!("{ENDPOINT}=[{list}]")),
+            b0().set("storage.storage_root=s3://b").flag(&typed, ENDPOINT, list),
+            b0().environment("DLIO_BUCKET", "b").environment("S3_ENDPOINT_URIS", list),
+        ] {
+            given.refused_with(&["1 problem", ENDPOINT, part]);
+            assert!(!format!("{} {:?}", given.refused(), given.request).contains("ter2"));
+        }
+    }
+    b0().set("storage.storage_root=s3://b").set(&format!("{ENDPOINT}=[]")).refused_with(&[
+        "1 problem",
+        ENDPOINT,
+        "accepts one endpoint or more",
+    ]);
+    b0().set("storage.storage_root=s3://b")
+        .set(&format!("{ENDPOINT}=[http://x:1,{{a: 1}}]"))
+        .refused_with(&["1 problem", ENDPOINT, "accepts text"]);
 }
 
 #[test]
