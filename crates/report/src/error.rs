@@ -64,8 +64,8 @@ pub enum ReportError {
     },
     /// A folder holds no results.
     #[error(
-        "no results in {}: looked for sweep.json (a sweep) and feedrate.json (a run) in it and in \
-         all folders below it",
+        "no results in {}: looked for comparison.json (several series), sweep.json (a sweep) and \
+         feedrate.json (a run) in it and in all folders below it",
         path.display()
     )]
     NothingFound {

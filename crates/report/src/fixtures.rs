@@ -242,13 +242,41 @@ pub(crate) fn golden() -> RunReport {
     report(workload, 2, u64::from(STEPS), records)
 }
 
-/// A finished sweep over NP 1, 2 and 4.
+/// A finished sweep over NP 1, 2 and 4, of three epochs.
 pub(crate) fn sweep() -> Sweep {
-    let first = run(1, 3, 10);
+    sweep_of(3)
+}
+
+/// The same with a number of epochs.
+pub(crate) fn sweep_of(epochs: u32) -> Sweep {
+    sweep_like(&|np| run(np, epochs, 10))
+}
+
+/// The same in chunks, with twice the waits and 10 % more CPU time.
+pub(crate) fn chunked_sweep() -> Sweep {
+    sweep_like(&|np| {
+        let mut report = run(np, 3, 10);
+        report.workload.reader.pipeline = Pipeline::Chunked;
+        report.record.process.cpu = Seconds(2.2);
+        for rank in report.record.epochs.iter_mut().flat_map(|epoch| &mut epoch.ranks) {
+            for block in &mut rank.blocks {
+                for step in &mut block.steps {
+                    rank.duration += step.wait;
+                    block.duration += step.wait;
+                    step.wait += step.wait;
+                }
+            }
+        }
+        report
+    })
+}
+
+fn sweep_like(run: &dyn Fn(u32) -> RunReport) -> Sweep {
+    let first = run(1);
     let mut sweep =
         Sweep::new(stamp(), first.origin.clone(), first.workload.clone(), &first.host, store());
     for np in [1, 2, 4] {
-        let mut report = run(np, 3, 10);
+        let mut report = run(np);
         if np == 4 {
             let retries = &mut report.record.requests.retries;
             retries.extend([("503".to_owned(), 2), ("reset".to_owned(), 1)]);

@@ -5,7 +5,9 @@
 //! ([`Sweep`]: the figures of its runs side by side). From them come
 //! - the files that tools around DLIO read ([`dlio`]) and its log lines ([`log`]),
 //! - tables, Markdown and text for people ([`sweep`], [`run`]), which [`rebuild()`] can write again
-//!   at any time.
+//!   at any time,
+//! - comparisons: of the sweeps that one command interleaved ([`Study`]), and of any two saved
+//!   results ([`compare()`]).
 //!
 //! Figures are computed once, in [`RunFigures`], by the pure functions of `feedrate-metrics`; every
 //! file and table shows those. A figure that cannot be known is null or a dash; only DLIO's own keys
@@ -13,6 +15,7 @@
 //!
 //! Every file is written under a temporary name and renamed, so a reader never meets half a file.
 
+mod comparison;
 pub mod dlio;
 mod error;
 mod file;
@@ -23,6 +26,7 @@ mod origin;
 mod rebuild;
 pub mod run;
 pub mod secrets;
+mod study;
 pub mod sweep;
 mod table;
 mod text;
@@ -30,9 +34,11 @@ mod text;
 #[cfg(test)]
 mod fixtures;
 
+pub use comparison::{Comparison, Difference, FigureComparison, NpComparison, Side};
 pub use error::ReportError;
 pub use host::HostFacts;
 pub use origin::{Origin, Store};
-pub use rebuild::{Rebuilt, rebuild};
+pub use rebuild::{Rebuilt, compare, rebuild};
 pub use run::{Breakdown, RunFigures, RunReport};
+pub use study::{Series, Study};
 pub use sweep::{ProcessFacts, Sweep, SweepRun};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::utilization::MetricWindow;
-use feedrate_workload::Workload;
+use feedrate_workload::{Payload, Pipeline, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::{HostFacts, Origin, ReportError, Store, Sweep, file, text};
@@ -98,16 +98,22 @@ impl fmt::Display for RunReport {
         let Workload { model, reader, storage, metric, train, .. } = &self.workload;
         writeln!(
             f,
-            "{} at NP {}: {} of {} epochs, {} each; {}, window {}, batch {}",
+            "{} at NP {}: {} of {} epochs, {} each; {}, {}, batch {}",
             model.name,
             self.np,
             figures.epochs_finished,
             train.epochs,
             text::counted(figures.steps_per_epoch, "step"),
             text::counted(u64::from(reader.read_threads), "read thread"),
-            storage.prefetch_window,
+            match reader.pipeline {
+                Pipeline::Sliding => format!("window {}", storage.prefetch_window),
+                Pipeline::Chunked => format!("chunks of {}", storage.prefetch_window),
+            },
             reader.batch_size,
         )?;
+        if reader.payload == Payload::Discard {
+            writeln!(f, "  payload        discard: bytes are dropped, nothing lands in memory")?;
+        }
         writeln!(
             f,
             "  AU             {} %, target {} %: {}",

@@ -171,6 +171,11 @@ impl Sweep {
         sweep
     }
 
+    /// The run at `np` accelerators.
+    pub fn run(&self, np: u32) -> Option<&SweepRun> {
+        self.runs.iter().find(|run| run.np == np)
+    }
+
     /// Adds a run and computes the scaling of all again.
     pub fn add(&mut self, run: SweepRun) {
         self.runs.push(run);

@@ -64,6 +64,36 @@ pub(crate) fn pass(met: Option<bool>) -> &'static str {
     }
 }
 
+/// The first line of `text`, what is beyond `longest` characters cut out of its middle: messages of
+/// failed requests begin with what was done and end with why.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let count = line.chars().count();
+    if count <= longest {
+        return line.to_owned();
+    }
+    let head = (longest - 1) / 2;
+    let tail = longest - 1 - head;
+    line.chars().take(head).chain(['…']).chain(line.chars().skip(count - tail)).collect()
+}
+
+/// Words on lines of at most `width` characters.
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
+}
+
 /// A time or a distribution of times in words.
 pub(crate) fn time(time: &Time) -> String {
     match *time {
@@ -91,6 +121,19 @@ mod tests {
     #[test]
     fn percentages_hide_binary_fractions() {
         assert_eq!([0.85, 0.9, 0.7, 0.855, 1.0].map(percent).join(" "), "85 90 70 85.5 100");
+    }
+
+    #[test]
+    fn long_messages_keep_their_beginning_and_their_end() {
+        assert_eq!(shortened("no route\nto host", 20), "no route");
+        assert_eq!(shortened("GET a/b/c/d/e of x failed: 503", 17), "GET a/b/…led: 503");
+        assert_eq!(shortened("größte", 6), "größte");
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        assert_eq!(wrapped("one two three", 7), "one two\nthree");
+        assert_eq!(wrapped("", 7), "");
     }
 
     #[test]

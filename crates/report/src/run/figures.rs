@@ -1,7 +1,9 @@
 //! All figures of a run, computed once from its record by the pure functions of the metrics.
 
+use std::collections::BTreeMap;
+
 use feedrate_metrics::record::{EpochRecord, RetryCounts};
-use feedrate_metrics::requests::LatencySummary;
+use feedrate_metrics::requests::{EndpointCounts, LatencySummary};
 use feedrate_metrics::stats::{all_known, mean, stdev};
 use feedrate_metrics::throughput::{
     epoch_samples_per_second, epoch_wall_mib_per_second, epoch_wall_samples_per_second,
@@ -62,6 +64,9 @@ pub struct RunFigures {
     pub gets: Option<u64>,
     /// Attempts that failed and were repeated.
     pub retries: Option<u64>,
+    /// What each endpoint of the store did, by its URL; empty for a folder.
+    #[serde(default)]
+    pub endpoints: BTreeMap<String, EndpointCounts>,
     /// What the ranks waited for.
     pub verdict: Option<Verdict>,
     /// Where the time went.
@@ -149,6 +154,7 @@ impl RunFigures {
             bytes_read: Some(bytes_read),
             gets: Some(record.requests.gets),
             retries: Some(record.requests.retries_total()),
+            endpoints: record.requests.endpoints.clone(),
             verdict: verdict(record),
             breakdown: Breakdown::of(record),
             retries_by_kind: record.requests.retries.clone(),

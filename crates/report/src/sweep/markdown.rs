@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use feedrate_metrics::units::ByteCount;
-use feedrate_workload::{DataLoader, Shuffle, Workload};
+use feedrate_workload::{DataLoader, Payload, Pipeline, Shuffle, Workload};
 
 use super::{Sweep, SweepRun};
 use crate::run::{Percentiles, per_gib};
@@ -32,6 +32,7 @@ impl Sweep {
         }
         page += &self.time_section();
         page += &self.latency_section();
+        page += &self.endpoints_section();
         page += &self.cost_section();
         page += &self.loading_section();
         page += &self.raw_section(folder);
@@ -146,10 +147,8 @@ impl Sweep {
             ("Read threads", format!("{} for each accelerator", reader.read_threads)),
             ("Computation time", time(&workload.train.computation_time)),
             ("Data loader", loader_in_words(workload)),
-            (
-                "Prefetch window",
-                format!("{} files for each reader", workload.storage.prefetch_window),
-            ),
+            ("Pipeline", pipeline_in_words(workload)),
+            ("Payload", payload_in_words(reader.payload).to_owned()),
             ("Epochs", self.epochs.to_string()),
             ("AU target", format!("≥ {} %", percent(workload.metric.au))),
             ("Workload", self.origin.workload_name.clone()),
@@ -159,6 +158,12 @@ impl Sweep {
             table.row([name.to_owned(), value]);
         }
         let mut text = format!("## Test environment\n\n{}", table.markdown());
+        if reader.payload == Payload::Discard {
+            text += "> **Nothing lands in memory.** `reader.payload` is `discard`: every byte is \
+                     received into a buffer that is used again at once, counted and dropped. A \
+                     training would also have to write its batches to memory, which these figures \
+                     leave out.\n\n";
+        }
         if host.store.co_located {
             text += "> **Storage and benchmark on one host.** The storage server and the simulated \
                      accelerators share this host's CPUs, memory and loopback network. With storage \
@@ -178,8 +183,13 @@ impl Sweep {
              window, which {}.\n\
              - **Wall AU** leaves nothing out: the compute time that was asked for in all steps over \
              the epoch's time by the clock, from an empty pipeline to the last barrier.\n\n\
+             The two differ when a step outside the window waits longer than the others, as the \
+             first does while the pipeline fills (the fewer steps an epoch has, the more it weighs), \
+             and when sleeps take longer than asked, which AU counts as computing and wall AU as \
+             lost.\n\n\
              Means and standard deviations (σ, population) are over epochs. NP is the number of \
-             simulated accelerators.\n\n",
+             simulated accelerators. KiB, MiB and GiB are 2^10, 2^20 and 2^30 bytes; times are in \
+             seconds (s) or milliseconds (ms).\n\n",
             percent(metric.au),
             left_out(metric.exclude_start_steps, metric.exclude_end_steps),
         )
@@ -208,9 +218,13 @@ impl Sweep {
             ]);
         }
         text += &table.markdown();
-        text += "I/O is samples/s × the nominal record length; Wall is the whole run from the start \
-                 of its process to its exit. The same by the wall clock of the epochs, with the \
-                 bytes that arrived:\n\n";
+        text += "- **Samples/s** is DLIO's: steps of the metric window × batch size over the window's \
+                 time, summed over the accelerators.\n\
+                 - **I/O MiB/s** is samples/s × the nominal record length.\n\
+                 - **Wall** is the whole run from the start of its process to its exit: listing, all \
+                 epochs and writing results.\n\n\
+                 The same by the wall clock of the epochs, no step left out, with the bytes that \
+                 arrived:\n\n";
         let mut table = Table::new([
             "NP",
             "Wall AU%",
@@ -352,7 +366,9 @@ impl Sweep {
         }
         format!(
             "### What the accelerators waited for\n\n\
-             Shares of the time of all accelerators in all epochs:\n\n{}{verdicts}\n",
+             Shares of the time of all accelerators in all epochs. Compute is what was asked for; \
+             waiting for data runs from asking for a batch to holding it; barrier is waiting for the \
+             other accelerators behind a step; other is between the steps:\n\n{}{verdicts}\n",
             table.markdown()
         )
     }
@@ -376,8 +392,36 @@ impl Sweep {
             ]);
         }
         format!(
-            "### GET latency and retries\n\n{}Times run from sending a request; retries are attempts \
-             that failed and were repeated, by kind.\n\n",
+            "### GET latency and retries\n\n{}Times run from sending the request of the attempt that \
+             succeeded to the first and to the last byte of its body, over all epochs; retries are \
+             attempts that failed and were repeated, by kind.\n\n",
+            table.markdown()
+        )
+    }
+
+    /// What each endpoint did; empty unless there are several.
+    fn endpoints_section(&self) -> String {
+        if self.runs.iter().all(|run| run.figures.endpoints.len() < 2) {
+            return String::new();
+        }
+        let mut table = Table::new(["NP", "Endpoint", "GETs", "Share of GETs", "Read", "Retries"]);
+        for run in &self.runs {
+            let all: u64 = run.figures.endpoints.values().map(|counts| counts.gets).sum();
+            for (url, counts) in &run.figures.endpoints {
+                let share = (all > 0).then(|| 100.0 * counts.gets as f64 / all as f64);
+                table.row([
+                    run.np.to_string(),
+                    url.clone(),
+                    grouped(counts.gets),
+                    format!("{} %", fixed(share, 1)),
+                    counts.bytes.to_string(),
+                    grouped(counts.retries),
+                ]);
+            }
+        }
+        format!(
+            "### Endpoints\n\n{}GETs and bytes are of attempts that succeeded at the endpoint; retries \
+             failed there and were repeated, there or at another.\n\n",
             table.markdown()
         )
     }
@@ -414,11 +458,16 @@ impl Sweep {
         } else {
             "The server's CPU time is known only for feedrate's own server."
         };
-        format!("### CPU and memory\n\n{}{server}\n\n", table.markdown())
+        format!(
+            "### CPU and memory\n\n{}Read is what GETs brought in all epochs. Client CPU is the user \
+             and system time of a run's process from its start to its end, peak memory the most it \
+             had resident at once. {server}\n\n",
+            table.markdown()
+        )
     }
 
     fn loading_section(&self) -> String {
-        let Workload { reader, storage, .. } = &self.workload;
+        let Workload { reader, .. } = &self.workload;
         let budgets = self.runs.iter().filter_map(|run| run.figures.byte_budget_bytes);
         let budget = budgets.max().map_or(String::new(), |budget| {
             format!(" Batches in memory are bounded to {budget} for the whole process.")
@@ -430,17 +479,21 @@ impl Sweep {
         } else {
             format!(
                 "Each accelerator has {}; each of them has a share of the epoch's files to itself \
-                 and keeps up to {} of them in flight or ready while the accelerator computes. GETs \
-                 are sent in the order in which batches need them.",
+                 and reads while the accelerator computes. {}",
                 counted(u64::from(reader.read_threads), "reader"),
-                storage.prefetch_window,
+                reading_ahead(&self.workload),
             )
+        };
+        let landed = match reader.payload {
+            Payload::Land => "every byte of a batch is in memory when it is taken",
+            Payload::Discard => {
+                "every byte of a batch has arrived, and was dropped, when it is taken"
+            }
         };
         format!(
             "## How the data is loaded\n\n{how} Batches are made for each accelerator and delivered \
-             in order; every byte of a batch is in memory when it is taken. The epoch's clock starts \
-             behind a barrier with an empty pipeline, and after each step the accelerators meet at a \
-             barrier.{budget}\n\n"
+             in order; {landed}. The epoch's clock starts behind a barrier with an empty pipeline, \
+             and after each step the accelerators meet at a barrier.{budget}\n\n"
         )
     }
 
@@ -483,6 +536,68 @@ fn loader_in_words(workload: &Workload) -> String {
     )
 }
 
+fn pipeline_in_words(workload: &Workload) -> String {
+    let (reader, storage) = (&workload.reader, &workload.storage);
+    if reader.read_threads == 0 {
+        return "none: no readers, nothing is read ahead".to_owned();
+    }
+    match reader.pipeline {
+        Pipeline::Sliding => {
+            format!("sliding, window of {} files for each reader", storage.prefetch_window)
+        }
+        Pipeline::Chunked => format!(
+            "chunked, {} files a chunk, at most {} GETs in flight for each reader, {}",
+            storage.prefetch_window,
+            most_in_flight(workload),
+            if storage.stagger_workers {
+                "readers start staggered"
+            } else {
+                "readers start together"
+            },
+        ),
+    }
+}
+
+/// The bound of the chunked pipeline on a reader's GETs in flight.
+fn most_in_flight(workload: &Workload) -> u32 {
+    workload.storage.prefetch_window.min(64)
+}
+
+fn payload_in_words(payload: Payload) -> &'static str {
+    match payload {
+        Payload::Land => "land: every byte of a batch is in memory when it is taken",
+        Payload::Discard => "discard: received, counted and dropped; nothing lands in memory",
+    }
+}
+
+/// How a reader reads ahead.
+fn reading_ahead(workload: &Workload) -> String {
+    let storage = &workload.storage;
+    let window = storage.prefetch_window;
+    match workload.reader.pipeline {
+        Pipeline::Sliding => format!(
+            "It keeps up to {window} of them in flight or ready: a file that is used makes room for \
+             the next. GETs are sent in the order in which batches need them."
+        ),
+        Pipeline::Chunked => {
+            let stagger = if storage.stagger_workers {
+                let pause = short(workload.train.computation_time.mean());
+                format!(
+                    " Reader k of an accelerator starts k × {pause} s (the mean computation time) \
+                     later, k from 0."
+                )
+            } else {
+                String::new()
+            };
+            format!(
+                "It takes them in chunks of {window}: the next chunk is fetched in the background \
+                 while one is used, with at most {} GETs in flight for each reader.{stagger}",
+                most_in_flight(workload)
+            )
+        }
+    }
+}
+
 /// Which of an epoch's steps DLIO's figures leave out.
 fn left_out(start: u64, end: u64) -> String {
     match (start, end) {
@@ -509,6 +624,8 @@ fn in_a_row(percentiles: &Percentiles) -> String {
 
 #[cfg(test)]
 mod tests {
+    use feedrate_metrics::requests::EndpointCounts;
+
     use super::*;
     use crate::fixtures;
     use crate::{ProcessFacts, Store};
@@ -571,6 +688,51 @@ mod tests {
         assert!(page(&sweep).contains("on one host"));
         sweep.environment.store.co_located = false;
         assert!(!page(&sweep).contains("on one host"));
+    }
+
+    #[test]
+    fn the_chunked_pipeline_is_described_with_its_numbers() {
+        let mut sweep = fixtures::chunked_sweep();
+        let text = page(&sweep);
+        assert!(
+            text.contains("| Pipeline | chunked, 256 files a chunk, at most 64 GETs in flight")
+        );
+        assert!(text.contains("Reader k of an accelerator starts k × 0.04755 s"), "{text}");
+        sweep.workload.storage.prefetch_window = 10;
+        sweep.workload.storage.stagger_workers = false;
+        let text = page(&sweep);
+        assert!(text.contains("chunks of 10") && text.contains("at most 10 GETs"), "{text}");
+        assert!(text.contains("readers start together") && !text.contains("Reader k"), "{text}");
+    }
+
+    #[test]
+    fn bytes_that_are_dropped_are_said_to_be_wherever_they_matter() {
+        let mut sweep = fixtures::sweep();
+        assert!(page(&sweep).contains("every byte of a batch is in memory when it is taken"));
+        assert!(!sweep.console_table().contains("discard"));
+        sweep.workload.reader.payload = Payload::Discard;
+        let text = page(&sweep);
+        assert!(text.contains("**Nothing lands in memory.**"), "{text}");
+        assert!(!text.contains("is in memory when it is taken"), "{text}");
+        assert!(sweep.console_table().contains("nothing lands in memory"));
+    }
+
+    #[test]
+    fn several_endpoints_are_told_apart() {
+        let mut sweep = fixtures::sweep();
+        assert!(!page(&sweep).contains("### Endpoints"));
+        let counts = |gets, retries| EndpointCounts {
+            gets,
+            retries,
+            bytes: ByteCount(gets << 20),
+            ..EndpointCounts::default()
+        };
+        let endpoints = [("http://a", counts(300, 0)), ("http://b", counts(100, 2))];
+        sweep.runs[0].figures.endpoints =
+            endpoints.map(|(url, counts)| (url.to_owned(), counts)).into();
+        let text = page(&sweep);
+        assert!(text.contains("| 1 | http://a | 300 | 75.0 % | 300.0 MiB | 0 |"), "{text}");
+        assert!(text.contains("| 1 | http://b | 100 | 25.0 % | 100.0 MiB | 2 |"), "{text}");
     }
 
     #[test]

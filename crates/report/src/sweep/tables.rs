@@ -1,10 +1,14 @@
 //! A sweep as a table: tab-separated for programs, aligned for a terminal.
 
+use feedrate_workload::Payload;
 use serde_json::Value;
 
-use super::Sweep;
+use super::{Sweep, SweepRun};
 use crate::table::Table;
-use crate::text::{UNKNOWN, fixed, pass, percent, plus_minus, rate};
+use crate::text::{UNKNOWN, fixed, pass, percent, plus_minus, rate, shortened};
+
+/// How much of the reason for a failure a table shows; the page and the record have all of it.
+const LONGEST_REASON: usize = 80;
 
 /// The columns of `sweep.tsv`: keys of a run in `sweep.json`, `/` going one level deeper and
 /// becoming `_` in the header.
@@ -40,6 +44,17 @@ const COLUMNS: [&str; 29] = [
     "folder",
 ];
 
+impl SweepRun {
+    /// What the run waited for, or why it failed, in a cell of a table.
+    pub(crate) fn verdict_or_failure(&self) -> String {
+        match (&self.failed, self.figures.verdict) {
+            (Some(why), _) => format!("failed: {}", shortened(why, LONGEST_REASON)),
+            (None, Some(verdict)) => verdict.name().to_owned(),
+            (None, None) => UNKNOWN.to_owned(),
+        }
+    }
+}
+
 impl Sweep {
     /// One header line and a line for each run, tabs between; the numbers of `sweep.json`, an empty
     /// cell where that says null, commas between the values of a list.
@@ -71,11 +86,6 @@ impl Sweep {
         ]);
         for run in &self.runs {
             let figures = &run.figures;
-            let verdict = match (&run.failed, figures.verdict) {
-                (Some(_), _) => "failed",
-                (None, Some(verdict)) => verdict.name(),
-                (None, None) => UNKNOWN,
-            };
             table.row([
                 run.np.to_string(),
                 plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
@@ -85,10 +95,15 @@ impl Sweep {
                 fixed(run.wall_seconds.map(|wall| wall.0), 1),
                 fixed(run.scaling_efficiency_percent, 1),
                 pass(figures.au_met).to_owned(),
-                verdict.to_owned(),
+                run.verdict_or_failure(),
             ]);
         }
-        table.aligned()
+        let mut text = table.aligned();
+        if self.workload.reader.payload == Payload::Discard {
+            text += "payload discard: bytes are received, counted and dropped; nothing lands in \
+                     memory\n";
+        }
+        text
     }
 }
 
@@ -104,8 +119,8 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ProcessFacts;
     use crate::fixtures;
-    use crate::{ProcessFacts, SweepRun};
 
     #[test]
     fn the_table_for_programs() {
@@ -127,7 +142,7 @@ mod tests {
         for line in text.lines() {
             assert_eq!(line.split('\t').count(), COLUMNS.len(), "{line}");
         }
-        assert!(sweep.console_table().ends_with("failed\n"));
+        assert!(sweep.console_table().ends_with("failed: first line\n"));
     }
 
     #[test]
