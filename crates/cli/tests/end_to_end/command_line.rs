@@ -74,10 +74,16 @@ fn bash_reads_the_completions() {
 fn the_built_in_workloads_are_listed_and_can_be_looked_into() {
     let place = Place::new();
     let listed = place.feedrate("workloads").succeeds().stdout;
-    for name in ["retinanet_b200", "retinanet_mi355"] {
-        assert!(listed.contains(name), "{listed}");
+    for (name, files) in [
+        ("retinanet_b200", "1170301"),
+        ("retinanet_mi355", "1170301"),
+        ("retinanet_h100_draft", "1743042"),
+        ("retinanet_a100_draft", "1743042"),
+    ] {
+        let line = listed.lines().find(|line| line.starts_with(name)).expect(name);
+        assert_eq!(line.contains("superseded"), name.ends_with("_draft"), "{line}");
         let values = place.feedrate("config").arg(name).succeeds().stdout;
-        assert!(values.contains("dataset.num_files_train") && values.contains("1170301"));
+        assert!(values.contains("dataset.num_files_train") && values.contains(files));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Generated files, as other people's readers see them, and as `--verify` does.
 
+use std::collections::BTreeSet;
 use std::fs;
 
-use crate::support::{Place, python};
+use crate::support::{Place, python, within};
 
 /// Every file is a grey image of near-square size that Pillow decodes to its end without a warning.
 const IMAGES: &str = "
@@ -104,6 +105,35 @@ fn a_single_wrong_byte_is_found_and_told_by_file_and_offset() {
         fs::write(&path, bytes).unwrap();
         call("run").arg("--verify").fails(1).telling(&[&name, "byte 40000"]);
         call("sweep").args("--np 2 --verify").fails(1).telling(&[&name, "byte 40000", "NP 2"]);
+    }
+}
+
+/// The drafts are the presets whose images differ in size.
+#[test]
+fn images_of_the_drafts_differ_in_size_and_verify() {
+    let (place, server) = (Place::new(), crate::support::serve().start());
+    for preset in ["retinanet_h100_draft", "retinanet_a100_draft"] {
+        let call = |command| place.feedrate(command).arg(preset).args("--files 48");
+        call("datagen").args("--local").arg(preset).succeeds();
+        let folder = place.directory().join(preset).join("data/retinanet/train");
+        let sizes = fs::read_dir(folder).unwrap();
+        let sizes: Vec<_> = sizes.map(|file| file.unwrap().metadata().unwrap().len()).collect();
+        assert_eq!(sizes.len(), 48);
+        let (total, different) = (sizes.iter().sum::<u64>(), sizes.iter().collect::<BTreeSet<_>>());
+        assert!(different.len() > 40, "{sizes:?}");
+        // Four standard deviations of a mean of 48.
+        within(total as f64 / 48.0, 153_600.0, 4.0 * 51_200.0 / 48_f64.sqrt(), "mean size");
+
+        server.reset();
+        call("datagen").args("--bucket bench").on(&server).succeeds();
+        let run = call("run").args("--np 3 --epochs 1 --verify --json --bucket bench");
+        let figures = run.on(&server).succeeds().json();
+        assert_eq!((&figures["gets"], &figures["bytes_read"]), (&48.into(), &total.into()));
+        assert_eq!(
+            server.status().body_bytes_in.0,
+            total,
+            "the same bytes, wherever they are made"
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 //! about time stands in [`timing`], which runs alone (`.config/nextest.toml`) and asserts shapes.
 
 mod command_line;
+mod endpoints;
 mod files;
 mod interrupts;
 mod order;

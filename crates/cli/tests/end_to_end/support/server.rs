@@ -9,16 +9,19 @@ use feedrate_s3_server::{GetRecord, Status};
 
 use super::call::FEEDRATE;
 
+const ENDPOINT: &str = "AWS_ENDPOINT_URL";
+
 /// How a server is to be started.
 #[must_use]
 pub(crate) struct Serve {
     arguments: Vec<String>,
+    keys: BTreeMap<String, String>,
 }
 
 /// A server on a free port with the bucket `bench`.
 pub(crate) fn serve() -> Serve {
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--bucket", "bench"];
-    Serve { arguments: arguments.map(str::to_owned).to_vec() }
+    Serve { arguments: arguments.map(str::to_owned).to_vec(), keys: BTreeMap::new() }
 }
 
 impl Serve {
@@ -32,17 +35,28 @@ impl Serve {
         self
     }
 
+    /// With the keys of `other`, as if both were endpoints of one store.
+    pub(crate) fn beside(mut self, other: &Server) -> Self {
+        self.keys.clone_from(&other.environment);
+        self.keys.retain(|name, _| name != ENDPOINT);
+        self
+    }
+
     pub(crate) fn start(self) -> Server {
         let mut child = Command::new(FEEDRATE)
             .args(self.arguments)
             .env_clear()
+            .envs(&self.keys)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Server { child, environment: environment_of(&line) }
+        let mut environment = environment_of(&line);
+        // It does not tell the keys that it was given.
+        environment.extend(self.keys);
+        Server { child, environment }
     }
 }
 
@@ -66,7 +80,7 @@ impl Server {
     }
 
     pub(crate) fn endpoint(&self) -> &str {
-        &self.environment["AWS_ENDPOINT_URL"]
+        &self.environment[ENDPOINT]
     }
 
     pub(crate) fn status(&self) -> Status {
