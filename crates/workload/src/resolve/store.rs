@@ -112,7 +112,7 @@ fn parse_endpoints(node: &Node) -> Result<Vec<String>, String> {
     for (at, part) in parts.iter().enumerate() {
         let endpoint = endpoint(part).map_err(|text| match parts.len() {
             1 => text.to_owned(),
-            count => format!("the endpoint {} of {count} is none: {text}", at + 1),
+            count => format!("entry {} of {count} is no endpoint: {text}", at + 1),
         })?;
         if endpoints.contains(&endpoint) {
             return Err(format!("the endpoint {endpoint} is given twice"));

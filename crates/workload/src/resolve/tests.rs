@@ -868,10 +868,10 @@ fn an_endpoint_given_twice_and_one_that_is_none_are_refused() {
         ("http://x:1,http://y:1,http://x:1", "the endpoint http://x:1 is given twice"),
         ("http://x:1,HTTP://X:1/", "the endpoint http://x:1 is given twice"),
         ("http://x,http://x:80", "the endpoint http://x is given twice"),
-        ("http://x:1,y:1", "the endpoint 2 of 2 is none: accepts http://HOST"),
-        ("http://x:1,,http://y:1", "the endpoint 2 of 3 is none"),
-        ("http://x:1,http://u:hunter2@y", "the endpoint 2 of 2 is none: a user name or password"),
-        ("http://u:hun,ter2@y", "the endpoint 1 of 2 is none"),
+        ("http://x:1,y:1", "entry 2 of 2 is no endpoint: accepts http://HOST"),
+        ("http://x:1,,http://y:1", "entry 2 of 3 is no endpoint"),
+        ("http://x:1,http://u:hunter2@y", "entry 2 of 2 is no endpoint: a user name or password"),
+        ("http://u:hun,ter2@y", "entry 1 of 2 is no endpoint"),
     ] {
         let typed = format!("--endpoint-url {list}");
         for given in [
