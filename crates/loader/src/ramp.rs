@@ -15,10 +15,14 @@ const NEWEST: f64 = 1.0 / 16.0;
 /// room. At twice the latency they brought nothing, and more would only queue.
 const ROOM_BELOW: f64 = 1.5;
 
+/// The headroom is halved again when this many times the target have landed and no rank had to wait:
+/// what a passing bad moment of the store or the host called for is not kept for ever.
+const CALM: usize = 64;
+
 /// The target, by Little's law: files per second that the accelerators consume × seconds that a GET
 /// takes when it does not queue, for which the quickest recent one stands, × headroom. The headroom
 /// is doubled when a rank had to wait for a batch while the target held GETs back, unless doubling it
-/// the last time only made each GET slower.
+/// the last time only made each GET slower; it is halved when all has been well for a while.
 ///
 /// What a doubling does to latencies is only seen once the GETs from before it have passed by: as
 /// many as the target land before the next ones are measured.
@@ -28,8 +32,10 @@ pub(crate) struct Ramp {
     most: usize,
     headroom: f64,
     quickest: Quickest,
-    /// GETs landed since the headroom was doubled.
+    /// GETs landed since the headroom was changed.
     landed: usize,
+    /// GETs landed since a rank had to wait or the headroom was changed.
+    calm: usize,
     average: Option<f64>,
     average_when_raised: Option<f64>,
 }
@@ -45,6 +51,7 @@ impl Ramp {
             headroom: HEADROOM,
             quickest: Quickest::default(),
             landed: 0,
+            calm: 0,
             average: None,
             average_when_raised: None,
         }
@@ -65,20 +72,31 @@ impl Ramp {
             let average = self.average.get_or_insert(newest);
             *average += NEWEST * (newest - *average);
         }
+        self.calm += 1;
+        if self.headroom > HEADROOM && self.calm > CALM * self.target() {
+            self.average_when_raised = None;
+            self.change(self.headroom / 2.0);
+        }
     }
 
     /// A rank waited while the target held GETs back.
     pub(crate) fn fell_short(&mut self) {
+        self.calm = 0;
         let Some(average) = self.average else { return };
         if self.landed < 2 * self.target() || self.target() == self.most {
             return;
         }
         if self.average_when_raised.is_none_or(|before| average < ROOM_BELOW * before) {
             self.average_when_raised = Some(average);
-            self.headroom *= 2.0;
-            self.landed = 0;
-            self.average = None;
+            self.change(self.headroom * 2.0);
         }
+    }
+
+    fn change(&mut self, headroom: f64) {
+        self.headroom = headroom;
+        self.landed = 0;
+        self.calm = 0;
+        self.average = None;
     }
 }
 
@@ -162,6 +180,16 @@ mod tests {
         assert_eq!(after(&mut ramp, 50, 80), 32);
         assert_eq!(after(&mut ramp, 64, 80), 64);
         assert_eq!(after(&mut ramp, 128, 85), 100);
+    }
+
+    #[test]
+    fn what_a_bad_moment_called_for_is_given_back_when_all_is_well() {
+        let mut ramp = Ramp::new(500.0, 512);
+        assert_eq!(after(&mut ramp, 50, 4), 32);
+        for _ in 0..=2 * CALM * 32 {
+            ramp.landed(Duration::from_millis(4));
+        }
+        assert_eq!(ramp.target(), 16);
     }
 
     #[test]
