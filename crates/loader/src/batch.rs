@@ -47,7 +47,33 @@ impl Drop for Landed {
     }
 }
 
-/// The samples of one step, all in memory.
+/// What a finished read leaves.
+#[derive(Debug, Clone)]
+pub(crate) enum Arrival {
+    /// The file, in memory.
+    Kept(Arc<Landed>),
+    /// How many bytes came; they are gone.
+    Counted(u64),
+}
+
+impl Arrival {
+    pub(crate) fn bytes(&self) -> ByteCount {
+        match self {
+            Self::Kept(landed) => ByteCount(landed.bytes.len() as u64),
+            Self::Counted(bytes) => ByteCount(*bytes),
+        }
+    }
+
+    /// The file, unless its bytes were only counted.
+    pub(crate) fn kept(&self) -> Option<Arc<Landed>> {
+        match self {
+            Self::Kept(landed) => Some(Arc::clone(landed)),
+            Self::Counted(_) => None,
+        }
+    }
+}
+
+/// The samples of one step, all in memory, or with `reader.payload` `discard` what is known of them.
 #[derive(Debug)]
 pub struct Batch {
     pub(crate) files: Vec<Arc<Landed>>,
@@ -67,7 +93,8 @@ impl Batch {
         self.arrived
     }
 
-    /// The whole files that its samples are in, in the order of the samples.
+    /// The whole files that its samples are in, in the order of the samples. None where bytes are
+    /// discarded.
     pub fn files(&self) -> impl Iterator<Item = &[u8]> {
         self.files.iter().map(|landed| landed.bytes.as_slice())
     }

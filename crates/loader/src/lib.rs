@@ -10,8 +10,11 @@
 //! ```
 //!
 //! Everything left of `ready` belongs to one asynchronous task, the `feeder`, so its state needs no
-//! lock; `ready` is a bounded queue that the rank's thread blocks on. A GET is issued when all of
-//! these allow it, in the order in which batches need the files:
+//! lock; `ready` is a bounded queue that the rank's thread blocks on. When the next GET may go out is
+//! the one thing that the two values of `reader.pipeline` decide differently: `Pipeline` is the trait,
+//! `Sliding` and `Chunked` are the two. Batches, their samples and their order are the same in both.
+//!
+//! `sliding` issues a GET when all of these allow it, in the order in which batches need the files:
 //!
 //! - the **window**: a reader may have `prefetch_window` files in flight or landed but not yet part
 //!   of a batch. Visits go to readers in turn, so the bound of all is readers × window;
@@ -22,21 +25,31 @@
 //! - its **turn**: windows are upper bounds, not targets. Among all ranks of the process first batches
 //!   go first, then earlier batches before later ones, and no more at a time than latency and demand
 //!   call for ([`Turns`]).
+//!
+//! `chunked` is the way of DLIO's S3 loader, with none of these refinements: readers that fetch chunk
+//! after chunk, each for itself; the ready bound and the byte budget are the same. Its module tells
+//! the rest.
+//!
+//! With `reader.payload` `discard` a file's bytes are received and counted and nothing is kept of
+//! them, so only what is in flight counts in the budget.
 
 mod batch;
+mod chunked;
 mod feeder;
 mod first_batches;
 mod limits;
 mod loader;
+mod pipeline;
 mod pool;
 mod ramp;
 mod ready;
+mod sliding;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod turns;
 
 pub use batch::Batch;
-pub use limits::Limits;
-pub use loader::{LoadError, Loader, Source};
+pub use limits::{Limits, ReadAhead};
+pub use loader::{LoadError, Loader, NothingToVerify, Source, check_payload};
 pub use pool::BufferPool;
 pub use turns::Turns;

@@ -9,16 +9,20 @@ use std::time::Duration;
 use feedrate_dataset::{FileFormat, Layout, Mismatch, Visit};
 use feedrate_metrics::units::ByteCount;
 use feedrate_storage::{ObjectKey, Store, StoreError};
+use feedrate_workload::Payload;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::batch::{Batch, Held, Landed};
+use crate::batch::{Arrival, Batch, Held, Landed};
+use crate::chunked::Chunked;
 use crate::feeder::Feeder;
-use crate::limits::Limits;
+use crate::limits::{Limits, ReadAhead};
+use crate::pipeline::{Pipeline, Room};
 use crate::pool::BufferPool;
 use crate::ready::Ready;
+use crate::sliding::Sliding;
 use crate::turns::Turns;
 
 /// Why a batch could not be loaded.
@@ -44,6 +48,25 @@ pub enum LoadError {
     Stopped(String),
 }
 
+/// Files are to be verified, but none of their bytes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "reader.payload is discard, so no byte is kept that could be verified. Leave verification off, \
+     or set reader.payload to land"
+)]
+pub struct NothingToVerify;
+
+/// Whether files whose bytes go the way of `payload` can be verified, if `verify` asks for that.
+///
+/// # Errors
+/// Bytes that are discarded cannot.
+pub fn check_payload(payload: Payload, verify: bool) -> Result<(), NothingToVerify> {
+    match payload {
+        Payload::Discard if verify => Err(NothingToVerify),
+        Payload::Discard | Payload::Land => Ok(()),
+    }
+}
+
 /// Where files come from and what they must be; shared by the loaders of a process.
 #[derive(Debug)]
 pub struct Source {
@@ -53,7 +76,8 @@ pub struct Source {
     pub layout: Layout,
     /// Sizes and contents of the files.
     pub format: FileFormat,
-    /// Compare every byte read with what the generator must have written.
+    /// Compare every byte that is kept with what the generator must have written; see
+    /// [`check_payload`].
     pub verify: bool,
     /// Buffers that files land in.
     pub pool: Arc<BufferPool>,
@@ -64,23 +88,46 @@ impl Source {
     pub(crate) async fn read(
         self: &Arc<Self>,
         file: u64,
-    ) -> Result<(Vec<u8>, Duration), LoadError> {
+        payload: Payload,
+    ) -> Result<(Body, Duration), LoadError> {
         let key = self.layout.key(file);
+        if payload == Payload::Discard {
+            let asked = Instant::now();
+            let fetched = self.store.get_discarding(&key, None).await?;
+            return Ok((Body::Counted(fetched.bytes), asked.elapsed()));
+        }
         let mut buffer = self.pool.take(self.format.file_len(file) as usize);
         let asked = Instant::now();
         self.store.get(&key, None, &mut buffer).await?;
         let latency = asked.elapsed();
         if !self.verify {
-            return Ok((buffer, latency));
+            return Ok((Body::Kept(buffer), latency));
         }
         let source = Arc::clone(self);
         tokio::task::spawn_blocking(move || match source.format.verify(file, &buffer) {
-            Ok(()) => Ok((buffer, latency)),
+            Ok(()) => Ok((Body::Kept(buffer), latency)),
             Err(mismatch) => Err(LoadError::Mismatch { key, mismatch }),
         })
         .await
         .map_err(|error| LoadError::Stopped(error.to_string()))?
     }
+
+    /// Counts what `body` holds in `held` from here on.
+    pub(crate) fn arrival(&self, body: Body, held: &Arc<Held>) -> Arrival {
+        match body {
+            Body::Kept(bytes) => Arrival::Kept(Arc::new(Landed::new(bytes, &self.pool, held))),
+            Body::Counted(bytes) => Arrival::Counted(bytes),
+        }
+    }
+}
+
+/// What a read brought.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// The bytes.
+    Kept(Vec<u8>),
+    /// Their number.
+    Counted(u64),
 }
 
 /// The visits of one rank's epoch, in the order in which its batches need them.
@@ -143,17 +190,41 @@ impl Loader {
         let visits: Visits = Box::new(visits);
         if self.limits.readers == 0 {
             let held = Arc::clone(&self.held);
-            self.state = State::Alone(Alone { visits, last: None, next_position: 0, held });
+            let payload = self.limits.payload;
+            self.state =
+                State::Alone(Alone { visits, payload, last: None, next_position: 0, held });
             return;
         }
+        match self.limits.read_ahead {
+            ReadAhead::Sliding { window } => {
+                let turns = Arc::clone(&self.turns);
+                let room = self.room(0);
+                self.feed(Sliding::new(visits, window, room, turns, self.epochs_started));
+            }
+            ReadAhead::Chunked { chunk, stagger } => {
+                let room = self.room(self.limits.two_batches.0);
+                // The clock that readers start by is the runtime's.
+                let inside = self.runtime.enter();
+                let chunked = Chunked::new(visits, self.limits.readers, chunk, stagger, room);
+                drop(inside);
+                self.feed(chunked);
+            }
+        }
+    }
+
+    fn room(&self, kept_free: u64) -> Room {
+        Room::new(&self.source, &self.held, &self.limits, self.batch_size, kept_free)
+    }
+
+    /// Starts the task that feeds this epoch.
+    fn feed(&mut self, pipeline: impl Pipeline) {
         let ready = Arc::new(Ready::default());
         let taken = Arc::new(Notify::new());
         let feeder = Feeder::new(
             Arc::clone(&self.source),
             self.limits,
             self.batch_size,
-            visits,
-            (Arc::clone(&self.turns), self.turns.gate(self.epochs_started)),
+            pipeline,
             (Arc::clone(&ready), Arc::clone(&taken)),
             Arc::clone(&self.held),
         );
@@ -161,7 +232,8 @@ impl Loader {
         self.state = State::Feeding { ready, taken, feeder };
     }
 
-    /// The next batch, every byte of it in memory. Blocks until it is complete.
+    /// The next batch, every byte of it received, and in memory unless bytes are discarded. Blocks
+    /// until it is complete.
     ///
     /// An error ends the epoch. Batches that were complete before it come first.
     pub fn next_batch(&mut self) -> Result<Batch, LoadError> {
@@ -193,8 +265,9 @@ impl Drop for Loader {
 /// `read_threads: 0`: the rank's own thread reads its batch, one file at a time, nothing overlaps.
 struct Alone {
     visits: Visits,
+    payload: Payload,
     /// The last file read and the position behind its last sample: it may serve the next batch too.
-    last: Option<(Arc<Landed>, u64)>,
+    last: Option<(Arrival, u64)>,
     next_position: u64,
     held: Arc<Held>,
 }
@@ -207,17 +280,17 @@ impl Alone {
         runtime: &Handle,
     ) -> Result<Batch, LoadError> {
         let end = self.next_position + batch_size;
-        let mut files: Vec<_> = self.last.iter().map(|(landed, _)| Arc::clone(landed)).collect();
+        let mut files: Vec<_> = self.last.iter().filter_map(|(file, _)| file.kept()).collect();
         let mut covered = self.last.as_ref().map_or(self.next_position, |(_, behind)| *behind);
         let mut arrived = ByteCount(0);
         while covered < end {
             let visit = self.visits.next().ok_or(LoadError::Exhausted)?;
-            let (bytes, _) = runtime.block_on(source.read(visit.file))?;
-            arrived += ByteCount(bytes.len() as u64);
+            let (body, _) = runtime.block_on(source.read(visit.file, self.payload))?;
+            let arrival = source.arrival(body, &self.held);
+            arrived += arrival.bytes();
             covered = visit.first_position + visit.samples;
-            let landed = Arc::new(Landed::new(bytes, &source.pool, &self.held));
-            self.last = Some((Arc::clone(&landed), covered));
-            files.push(landed);
+            files.extend(arrival.kept());
+            self.last = Some((arrival, covered));
         }
         if covered == end {
             self.last = None;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use feedrate_dataset::Plan;
-use feedrate_loader::{Limits, LoadError, Loader, Source, Turns};
+use feedrate_loader::{Limits, LoadError, Loader, NothingToVerify, Source, Turns, check_payload};
 use feedrate_metrics::process::ProcessUsage;
 use feedrate_metrics::record::{EpochRecord, RankEpoch, RunRecord, Stamp};
 use feedrate_metrics::requests::RequestStats;
@@ -69,6 +69,9 @@ pub enum RunError {
         /// Its error.
         source: LoadError,
     },
+    /// Verification was asked for, but the workload discards all bytes.
+    #[error(transparent)]
+    Verify(#[from] NothingToVerify),
     /// The results of an epoch could not be written.
     #[error("{0}")]
     Observer(String),
@@ -87,7 +90,7 @@ impl RunError {
     fn cause(&self) -> String {
         match self {
             Self::Load { source, .. } => source.to_string(),
-            Self::Observer(_) | Self::Unexpected { .. } => self.to_string(),
+            Self::Verify(_) | Self::Observer(_) | Self::Unexpected { .. } => self.to_string(),
         }
     }
 }
@@ -95,14 +98,8 @@ impl RunError {
 impl Job {
     /// The limits of each rank's loader.
     pub fn limits(&self) -> Limits {
-        Limits::new(
-            &self.workload.reader,
-            self.workload.storage.prefetch_window,
-            self.workload.dataset.num_samples_per_file,
-            self.source.format.largest_file(),
-            self.byte_budget,
-            self.schedule.ranks,
-        )
+        let largest = self.source.format.largest_file();
+        Limits::new(&self.workload, largest, self.byte_budget, self.schedule.ranks)
     }
 
     /// The order of GETs among the ranks, from what their accelerators consume.
@@ -111,20 +108,22 @@ impl Job {
         let samples_per_step = self.schedule.batch_size as f64 * f64::from(ranks);
         let files_per_step = samples_per_step / self.workload.dataset.num_samples_per_file as f64;
         let seconds_per_step = self.workload.train.computation_time.mean().abs();
-        Turns::new(ranks, files_per_step / seconds_per_step, self.limits().window * ranks as usize)
+        let most = self.limits().most_files_ahead().saturating_mul(u64::from(ranks));
+        Turns::new(ranks, files_per_step / seconds_per_step, most as usize)
     }
 }
 
 /// Runs all epochs on ranks that are threads of this process, and returns what was measured.
 ///
 /// # Errors
-/// The first failing rank's error; the others are ended at once. Epochs that the observer was told
-/// of are safe with it.
+/// What the workload discards cannot be verified: nothing was started. Otherwise the first failing
+/// rank's error; the others are ended at once. Epochs that the observer was told of are safe with it.
 pub fn run(
     job: Job,
     observer: Arc<dyn Observer>,
     progress: Arc<Progress>,
 ) -> Result<RunRecord, RunError> {
+    check_payload(job.workload.reader.payload, job.source.verify)?;
     let waiting = Arc::new(Waiting::default());
     let shared = Arc::new(Shared {
         limits: job.limits(),

@@ -11,6 +11,12 @@ use super::*;
 use crate::progress::ProgressNow;
 
 const MILLI: Duration = Duration::from_millis(1);
+const PIPELINES: [[&str; 2]; 4] = [
+    ["reader.pipeline=sliding", "reader.payload=land"],
+    ["reader.pipeline=sliding", "reader.payload=discard"],
+    ["reader.pipeline=chunked", "reader.payload=land"],
+    ["reader.pipeline=chunked", "reader.payload=discard"],
+];
 const IN_ORDER: [&str; 2] = ["reader.file_shuffle=off", "reader.sample_shuffle=off"];
 
 /// Writes down what it is told, and says no at the end of one epoch.
@@ -42,6 +48,7 @@ impl Observer for Notes {
 
 struct Played {
     store: Arc<WatchedStore>,
+    source: Arc<Source>,
     notes: Arc<Notes>,
     progress: ProgressNow,
     elapsed: Duration,
@@ -86,12 +93,13 @@ fn play_on(
 ) -> Played {
     let runtime = runtime();
     let (job, store) = job(options, ranks, &runtime, watch);
+    let source = Arc::clone(&job.source);
     let (notes, progress) = (Arc::new(notes), Arc::new(Progress::default()));
     let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
     let start = Instant::now();
     let result = run(job, observer, Arc::clone(&progress));
     let (elapsed, progress) = (start.elapsed(), progress.now());
-    Played { store, notes, progress, elapsed, result, _runtime: runtime }
+    Played { store, source, notes, progress, elapsed, result, _runtime: runtime }
 }
 
 fn runtime() -> Runtime {
@@ -131,18 +139,23 @@ fn key(file: u64, files: u64) -> ObjectKey {
 
 #[test]
 fn files_that_do_not_divide_by_the_ranks_end_in_the_same_steps_on_each() {
-    let options = ["dataset.num_files_train=145", "reader.batch_size=16"];
-    let played = play(&options, 3);
-    let record = played.record();
-    assert_eq!((record.steps_per_epoch, record.epochs.len()), (3, 1));
-    for (rank, number) in record.epochs[0].ranks.iter().zip(0..) {
-        assert_eq!(rank.rank, number);
-        assert_eq!((steps(rank).len(), rank.samples), (3, 48));
-        assert_eq!(rank.bytes.0 % 48, 0);
-    }
-    assert_eq!(played.keys().len(), 144);
-    assert!(played.store.asked().values().all(|&times| times == 1));
-    assert_eq!((played.progress.epoch, played.progress.steps), (1, 3));
+    let asked = PIPELINES.map(|[pipeline, payload]| {
+        let options = ["dataset.num_files_train=145", "reader.batch_size=16", pipeline, payload];
+        let played = play(&options, 3);
+        let record = played.record();
+        assert_eq!((record.steps_per_epoch, record.epochs.len()), (3, 1));
+        let file = played.source.format.file_len(0);
+        for (rank, number) in record.epochs[0].ranks.iter().zip(0..) {
+            assert_eq!(rank.rank, number);
+            assert_eq!((steps(rank).len(), rank.samples), (3, 48));
+            assert_eq!(rank.bytes.0, 48 * file, "{pipeline}, {payload}");
+        }
+        assert_eq!(played.keys().len(), 144);
+        assert_eq!((played.progress.epoch, played.progress.steps), (1, 3));
+        played.store.asked()
+    });
+    assert!(asked[0].values().all(|&times| times == 1));
+    assert!(asked.iter().all(|asked_for| *asked_for == asked[0]), "the same samples");
 }
 
 #[test]
@@ -410,10 +423,43 @@ fn the_record_tells_the_bounds_that_were_in_force() {
         "reader.prefetch_size=2",
         "storage.storage_options.prefetch_window=4",
     ];
-    let played = play(&options, 4);
-    // 2 readers x 4 files and 2 batches of 2, on 4 ranks.
-    assert!((played.record().window_share_of_epoch - 48.0 / 400.0).abs() < 1e-9);
-    assert_eq!(played.record().byte_budget, ByteCount(1 << 24));
+    // 2 readers x 4 files, or 2 chunks of them, and 2 batches of 2, on 4 ranks.
+    for ([pipeline, payload], files) in PIPELINES.into_iter().zip([48.0, 48.0, 80.0, 80.0]) {
+        let played = play(&[&options[..], &[pipeline, payload]].concat(), 4);
+        let share = played.record().window_share_of_epoch;
+        assert!((share - files / 400.0).abs() < 1e-9, "{share} with {pipeline}, {payload}");
+        assert_eq!(played.record().byte_budget, ByteCount(1 << 24));
+    }
+}
+
+#[test]
+fn what_is_discarded_cannot_be_verified_and_is_not_read() {
+    let runtime = runtime();
+    let options = ["dataset.num_files_train=8", "reader.batch_size=4", "reader.payload=discard"];
+    let (mut job, store) = job(&options, 1, &runtime, |store| store);
+    job.source = source(&job.workload, &store, true);
+    let error = run(job, Arc::new(Notes::default()), Arc::default()).unwrap_err();
+    assert!(matches!(error, RunError::Verify(_)), "{error:?}");
+    assert!(error.to_string().contains("reader.payload is discard"), "{error}");
+    assert_eq!(store.seen().keys, []);
+}
+
+#[test]
+fn a_rank_of_chunks_waits_where_a_chunk_takes_longer_than_the_batches_made_of_it() {
+    let options = [
+        "dataset.num_files_train=64",
+        "reader.batch_size=4",
+        "reader.read_threads=1",
+        "reader.pipeline=chunked",
+        "storage.storage_options.prefetch_window=16",
+        "train.computation_time=0.01",
+    ];
+    // Four batches take 40 ms of computing; the next chunk takes 200 ms from when the first begins.
+    let played = play_on(&options, 1, Notes::default(), |store| store.delayed(|_, _| 200 * MILLI));
+    let steps = steps(&played.record().epochs[0].ranks[0]);
+    let waits: Vec<_> = steps.iter().map(|step| step.wait.0 > 0.1).collect();
+    let one_in_four: Vec<_> = (0..16).map(|step| step % 4 == 0).collect();
+    assert_eq!(waits, one_in_four);
 }
 
 #[test]
