@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, bail};
-use feedrate_s3_server::{Config, KeyPair, Server};
+use feedrate_s3_server::{KeyPair, Options, Server};
 use rand::distr::{Alphanumeric, SampleString};
 use serde::{Deserialize, Serialize};
 
@@ -132,17 +132,15 @@ pub(crate) fn serve_task() -> anyhow::Result<Outcome> {
     let settings: Settings =
         serde_json::from_str(&line).context("serve-task is started by `feedrate sweep` alone")?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    let config = Config {
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        keys: KeyPair {
-            access_key_id: settings.access_key_id,
-            secret_access_key: settings.secret_access_key,
-        },
-        buckets: vec![settings.bucket],
-        faults: Vec::new(),
-        record_gets: false,
+    let keys = KeyPair {
+        access_key_id: settings.access_key_id,
+        secret_access_key: settings.secret_access_key,
     };
-    let server = runtime.block_on(Server::bind(config)).context("the embedded server")?;
+    let options = Options {
+        buckets: vec![settings.bucket],
+        ..Options::in_memory(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), keys)
+    };
+    let server = runtime.block_on(Server::bind(options)).context("the embedded server")?;
     say(serde_json::to_string(&Ready { address: server.local_addr() })?);
     std::thread::spawn(end_with_parent);
     runtime.block_on(server.serve(std::future::pending()));

@@ -9,22 +9,6 @@ use crate::faults::FaultRule;
 use crate::keys::{Access, Account, KeyPair};
 use crate::store::MemoryLimit;
 
-/// A server that keeps objects in memory and takes one pair of keys: all that a test needs. For
-/// everything else there are [`Options`], which can be made of it.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Where to listen; port 0 lets the system choose a free one.
-    pub listen: SocketAddr,
-    /// The keys with which requests must be signed.
-    pub keys: KeyPair,
-    /// Buckets that exist from the start, empty.
-    pub buckets: Vec<String>,
-    /// What to do wrong, in the order in which the rules are asked.
-    pub faults: Vec<FaultRule>,
-    /// Whether to remember the latest 100,000 GETs for `GET /_feedrate/gets`.
-    pub record_gets: bool,
-}
-
 /// Everything that can be chosen of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -61,17 +45,18 @@ pub enum Storage {
     Directory(PathBuf),
 }
 
-impl From<Config> for Options {
-    fn from(config: Config) -> Self {
-        let Config { listen, keys, buckets, faults, record_gets } = config;
+impl Options {
+    /// A server in memory, without buckets, that takes one pair of keys: what the other options are
+    /// laid over.
+    pub fn in_memory(listen: SocketAddr, keys: KeyPair) -> Self {
         Self {
             listen,
             accounts: vec![Account { keys, access: Access::ReadWrite }],
             storage: Storage::Memory { limit: None },
-            buckets,
+            buckets: Vec::new(),
             domains: vec!["localhost".to_owned()],
-            faults,
-            record_gets,
+            faults: Vec::new(),
+            record_gets: false,
             access_log: None,
             grace: Duration::from_millis(500),
         }

@@ -38,7 +38,7 @@ mod store;
 mod uploads;
 
 pub use access_log::AccessLogTarget;
-pub use config::{Config, Options, Storage};
+pub use config::{Options, Storage};
 pub use counters::{GetRecord, RequestCounts, Status};
 pub use faults::{FaultProblem, FaultRule, FaultRuleError};
 pub use keys::{Access, Account, KeyPair, KeysFileError, KeysFileProblem, read_keys_file};

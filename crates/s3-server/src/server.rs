@@ -121,8 +121,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 impl Server {
     /// Checks the options, opens the store and binds the address. Must be called on a tokio runtime with
     /// I/O and time.
-    pub async fn bind(options: impl Into<Options>) -> Result<Self, StartError> {
-        let options = options.into();
+    pub async fn bind(options: Options) -> Result<Self, StartError> {
         let (listen, grace) = (options.listen, options.grace);
         let failed = |source| StartError::Listen { address: listen, source };
         let service = Arc::new(Service::new(options).await?);
@@ -212,40 +211,34 @@ async fn serve_connection(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::keys::KeyPair;
 
-    fn config() -> Config {
-        Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            keys: KeyPair { access_key_id: "id".into(), secret_access_key: "hush".into() },
-            buckets: Vec::new(),
-            faults: Vec::new(),
-            record_gets: false,
-        }
+    fn options(secret: &str) -> Options {
+        let keys = KeyPair { access_key_id: "id".into(), secret_access_key: secret.into() };
+        Options::in_memory(SocketAddr::from(([127, 0, 0, 1], 0)), keys)
     }
 
     #[tokio::test]
     async fn a_port_in_use_is_named() {
-        let first = Server::bind(config()).await.unwrap();
+        let first = Server::bind(options("hush")).await.unwrap();
         let listen = first.local_addr();
-        let error = Server::bind(Config { listen, ..config() }).await.unwrap_err().to_string();
+        let error =
+            Server::bind(Options { listen, ..options("hush") }).await.unwrap_err().to_string();
         assert!(error.contains(&listen.to_string()) && error.contains("another port"), "{error}");
     }
 
     #[tokio::test]
     async fn impossible_buckets_and_keys_are_refused() {
         let buckets = vec!["ok-bucket".to_owned(), "_feedrate".to_owned()];
-        let error = Server::bind(Config { buckets, ..config() }).await.unwrap_err();
+        let error = Server::bind(Options { buckets, ..options("hush") }).await.unwrap_err();
         assert!(error.to_string().contains("\"_feedrate\""), "{error}");
 
-        let keys = KeyPair { access_key_id: "id".into(), secret_access_key: String::new() };
-        let error = Server::bind(Config { keys, ..config() }).await.unwrap_err();
+        let error = Server::bind(options("")).await.unwrap_err();
         assert!(matches!(error, StartError::Keys));
     }
 
     #[test]
-    fn debug_output_of_a_config_does_not_hold_the_secret() {
-        assert!(!format!("{:?}", config()).contains("hush"));
+    fn debug_output_of_options_does_not_hold_the_secret() {
+        assert!(!format!("{:?}", options("hush")).contains("hush"));
     }
 }

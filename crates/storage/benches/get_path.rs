@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use feedrate_metrics::requests::RequestStats;
-use feedrate_s3_server::{Config, KeyPair, Server};
+use feedrate_s3_server::{KeyPair, Options, Server};
 use feedrate_storage::{
     Credentials, LocalStore, MemoryStore, ObjectKey, RetryPolicy, Retrying, S3Settings, S3Store,
     Store,
@@ -37,14 +37,11 @@ fn s3(runtime: &Runtime) -> S3Store {
     };
     let credentials =
         Credentials::new(&keys.access_key_id, &keys.secret_access_key, None, "the bench");
-    let config = Config {
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        keys,
+    let options = Options {
         buckets: vec![BUCKET.to_owned()],
-        faults: Vec::new(),
-        record_gets: false,
+        ..Options::in_memory(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), keys)
     };
-    let server = runtime.block_on(Server::bind(config)).expect("a port is free");
+    let server = runtime.block_on(Server::bind(options)).expect("a port is free");
     let endpoint = format!("http://{}", server.local_addr());
     runtime.spawn(server.serve(std::future::pending()));
     S3Store::new(S3Settings::new(Some(endpoint), BUCKET, credentials)).expect("the settings fit")

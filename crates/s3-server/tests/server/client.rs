@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use feedrate_s3_server::{Config, KeyPair, Options, Server, Status};
+use feedrate_s3_server::{KeyPair, Options, Server, Status};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -24,29 +24,29 @@ pub(crate) struct TestServer {
     pub(crate) task: JoinHandle<()>,
 }
 
-pub(crate) fn config(faults: &[&str]) -> Config {
-    Config {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        keys: KeyPair {
-            access_key_id: "AKIATEST".into(),
-            secret_access_key: "a/secret+of=tests".into(),
-        },
+fn keys() -> KeyPair {
+    KeyPair { access_key_id: "AKIATEST".into(), secret_access_key: "a/secret+of=tests".into() }
+}
+
+pub(crate) fn options(faults: &[&str]) -> Options {
+    Options {
         buckets: vec![BUCKET.into()],
         faults: faults.iter().map(|rule| rule.parse().unwrap()).collect(),
         record_gets: true,
+        ..Options::in_memory(SocketAddr::from(([127, 0, 0, 1], 0)), keys())
     }
 }
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
-        Self::with(config(&[])).await
+        Self::with(options(&[])).await
     }
 
     pub(crate) async fn failing(faults: &[&str]) -> Self {
-        Self::with(config(faults)).await
+        Self::with(options(faults)).await
     }
 
-    pub(crate) async fn with(options: impl Into<Options>) -> Self {
+    pub(crate) async fn with(options: Options) -> Self {
         let server = Server::bind(options).await.unwrap();
         let address = server.local_addr();
         let (stop, stopped) = oneshot::channel();
@@ -57,7 +57,7 @@ impl TestServer {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client { address: self.address, keys: config(&[]).keys, host: None }
+        Client { address: self.address, keys: keys(), host: None }
     }
 
     pub(crate) async fn status(&self) -> Status {

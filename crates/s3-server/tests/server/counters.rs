@@ -4,7 +4,7 @@ use bytes::Bytes;
 use feedrate_metrics::units::ByteCount;
 use feedrate_s3_server::{GetRecord, RequestCounts};
 
-use crate::client::{BUCKET, Parts, TestServer, config};
+use crate::client::{BUCKET, Parts, TestServer, options};
 
 async fn gets(server: &TestServer) -> Vec<GetRecord> {
     let reply = server.client().unsigned("GET", "/_feedrate/gets").await.unwrap();
@@ -128,7 +128,7 @@ async fn the_order_of_gets_is_told_when_it_is_recorded() {
     assert!(records.iter().all(|record| record.bucket == BUCKET));
     assert!(records.is_sorted_by_key(|record| record.millis_since_start));
 
-    let mut silent = config(&[]);
+    let mut silent = options(&[]);
     silent.record_gets = false;
     let server = TestServer::with(silent).await;
     assert_eq!(server.client().unsigned("GET", "/_feedrate/gets").await.unwrap().status, 404);

@@ -7,12 +7,12 @@ use feedrate_s3_server::{Options, Storage};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::client::{BUCKET, Client, Parts, TestServer, config};
+use crate::client::{BUCKET, Client, Parts, TestServer, options};
 
 /// A server on the folder at `path`.
 async fn serve(path: &Path) -> TestServer {
     let storage = Storage::Directory(path.to_owned());
-    TestServer::with(Options { storage, ..config(&[]).into() }).await
+    TestServer::with(Options { storage, ..options(&[]) }).await
 }
 
 /// Everything that lies in the folder of the bucket, hidden files too.
@@ -121,7 +121,7 @@ async fn two_servers_may_serve_one_folder() {
 #[tokio::test]
 async fn a_folder_that_does_not_exist_is_named() {
     let storage = Storage::Directory("/nowhere/at/all".into());
-    let options = Options { storage, ..config(&[]).into() };
+    let options = Options { storage, ..options(&[]) };
     let error = feedrate_s3_server::Server::bind(options).await.unwrap_err().to_string();
     assert!(error.contains("/nowhere/at/all") && error.contains("make the folder"), "{error}");
 }

@@ -6,16 +6,12 @@ use feedrate_s3_server::{
     Access, AccessLogTarget, Account, KeyPair, Options, Server, StartError, Storage,
 };
 
-use crate::client::{BUCKET, Parts, TestServer, config};
-
-fn options() -> Options {
-    config(&[]).into()
-}
+use crate::client::{BUCKET, Parts, TestServer, options};
 
 #[tokio::test]
 async fn memory_beyond_the_limit_is_refused_with_the_figures() {
     let limit = Some("1MiB".parse().unwrap());
-    let options = Options { storage: Storage::Memory { limit }, ..options() };
+    let options = Options { storage: Storage::Memory { limit }, ..options(&[]) };
     let server = TestServer::with(options).await;
     let client = server.client();
     client.put("a", vec![1; 700 << 10]).await;
@@ -41,7 +37,7 @@ async fn each_pair_of_keys_has_its_own_secret_and_rights() {
     let writer = Account { keys: keys("WRITER", "one"), access: Access::ReadWrite };
     let reader = Account { keys: keys("READER", "two"), access: Access::ReadOnly };
     let accounts = vec![writer.clone(), reader.clone()];
-    let server = TestServer::with(Options { accounts, ..options() }).await;
+    let server = TestServer::with(Options { accounts, ..options(&[]) }).await;
     let with = |keys: &KeyPair| {
         let mut client = server.client();
         client.keys = keys.clone();
@@ -55,7 +51,7 @@ async fn each_pair_of_keys_has_its_own_secret_and_rights() {
     assert_eq!(with(&reader.keys).get("k").await.text(), "x");
 
     let twice = vec![writer.clone(), writer];
-    let error = Server::bind(Options { accounts: twice, ..options() }).await.unwrap_err();
+    let error = Server::bind(Options { accounts: twice, ..options(&[]) }).await.unwrap_err();
     assert!(matches!(&error, StartError::KeyTwice { access_key_id } if access_key_id == "WRITER"));
     assert!(!error.to_string().contains("one"), "{error}");
 }
@@ -63,7 +59,7 @@ async fn each_pair_of_keys_has_its_own_secret_and_rights() {
 #[tokio::test]
 async fn a_host_below_a_domain_names_the_bucket() {
     let domains = vec!["s3.test".to_owned()];
-    let server = TestServer::with(Options { domains, ..options() }).await;
+    let server = TestServer::with(Options { domains, ..options(&[]) }).await;
     let mut client = server.client();
     client.put("a/k", "x").await;
     client.host = Some("data.s3.test:9000".to_owned());
@@ -74,7 +70,7 @@ async fn a_host_below_a_domain_names_the_bucket() {
     assert_eq!(client.send(own).await.unwrap().error(), (404, "NoSuchKey"));
     assert_eq!(server.status().await.requests.get, 2);
 
-    let wrong = Options { domains: vec!["a.test:9000".into()], ..options() };
+    let wrong = Options { domains: vec!["a.test:9000".into()], ..options(&[]) };
     assert!(matches!(Server::bind(wrong).await, Err(StartError::Domain { .. })));
 }
 
@@ -84,7 +80,7 @@ async fn each_request_leaves_a_line_in_the_access_log() {
     let path = folder.path().join("access.log");
     let access_log = Some(AccessLogTarget::File(path.clone()));
     let faults = vec!["get key=gone reset".parse().unwrap()];
-    let options = Options { access_log, faults, ..options() };
+    let options = Options { access_log, faults, ..options(&[]) };
     let mut server = TestServer::with(options).await;
     let client = server.client();
     client.put("a b", vec![1; 1000]).await;
@@ -141,7 +137,7 @@ async fn each_request_leaves_a_line_in_the_access_log() {
 #[tokio::test]
 async fn parts_and_copies_are_counted_apart_and_fail_like_writes() {
     let faults = vec!["put key=bad status=503".parse().unwrap()];
-    let server = TestServer::with(Options { faults, ..options() }).await;
+    let server = TestServer::with(Options { faults, ..options(&[]) }).await;
     let client = server.client();
     client.put("k", "x").await;
     let send = |method, key, query, headers| {

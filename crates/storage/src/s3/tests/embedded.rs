@@ -1,6 +1,6 @@
 //! The client against the embedded server, which checks signatures and checksums for real.
 
-use feedrate_s3_server::{Config, KeyPair, Server as S3Server};
+use feedrate_s3_server::{KeyPair, Options, Server as S3Server};
 
 use super::*;
 
@@ -9,14 +9,11 @@ async fn store(sign_payload: bool) -> S3Store {
         access_key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
         secret_access_key: "hush-hush".to_owned(),
     };
-    let config = Config {
-        listen: ([127, 0, 0, 1], 0).into(),
-        keys,
+    let options = Options {
         buckets: vec!["data".to_owned()],
-        faults: Vec::new(),
-        record_gets: false,
+        ..Options::in_memory(([127, 0, 0, 1], 0).into(), keys)
     };
-    let server = S3Server::bind(config).await.unwrap();
+    let server = S3Server::bind(options).await.unwrap();
     let endpoint = format!("http://{}", server.local_addr());
     tokio::spawn(server.serve(std::future::pending()));
     S3Store::new(S3Settings { sign_payload, ..settings(&endpoint) }).unwrap()
