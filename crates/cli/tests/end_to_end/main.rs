@@ -10,6 +10,7 @@ mod endpoints;
 mod files;
 mod interrupts;
 mod order;
+mod pipelines;
 mod retries;
 mod steps;
 mod stores;

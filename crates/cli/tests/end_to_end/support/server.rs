@@ -100,6 +100,13 @@ impl Server {
         records.into_iter().map(name).collect()
     }
 
+    /// When GETs arrived, in milliseconds of the server's clock, in the order of arrival.
+    pub(crate) fn get_times(&self) -> Vec<f64> {
+        let records: Vec<GetRecord> =
+            serde_json::from_str(&self.ask("GET /_feedrate/gets")).unwrap();
+        records.into_iter().map(|record| record.millis_since_start).collect()
+    }
+
     fn ask(&self, what: &str) -> String {
         let host = self.endpoint().strip_prefix("http://").unwrap();
         let mut connection = TcpStream::connect(host).unwrap();
