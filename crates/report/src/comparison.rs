@@ -7,7 +7,7 @@
 mod figures;
 mod settings;
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use feedrate_metrics::record::Stamp;
 use feedrate_metrics::stats::{self, Spread, compare};
@@ -123,6 +123,8 @@ impl Comparison {
         for np in nps {
             comparison.add(np, (a, a.run(np)), (b, b.run(np)));
         }
+        comparison.remark_single_epochs(a_name, a);
+        comparison.remark_single_epochs(b_name, b);
         comparison
     }
 
@@ -143,12 +145,6 @@ impl Comparison {
                 self.remarks.push(remark);
                 return;
             }
-            if run.figures.epochs_finished == 1 {
-                self.remarks.push(format!(
-                    "At NP {np} {} has 1 epoch, so the spread of its figures is unknown.",
-                    side.name
-                ));
-            }
         }
         let figures = FIGURES
             .iter()
@@ -160,13 +156,30 @@ impl Comparison {
         self.nps.push(NpComparison { np, figures });
     }
 
+    fn remark_single_epochs(&mut self, name: &str, sweep: &Sweep) {
+        let nps: Vec<String> = self
+            .nps
+            .iter()
+            .filter(|compared| {
+                sweep.run(compared.np).is_some_and(|run| run.figures.epochs_finished == 1)
+            })
+            .map(|compared| compared.np.to_string())
+            .collect();
+        if !nps.is_empty() {
+            self.remarks.push(format!(
+                "{name} has 1 epoch at NP {}: the spread of its figures is unknown.",
+                nps.join(", ")
+            ));
+        }
+    }
+
     /// `chunked ÷ sliding`
     pub(crate) fn title(&self) -> String {
         format!("{} ÷ {}", self.b.name, self.a.name)
     }
 
-    /// A line for each NP and figure.
-    pub(crate) fn figure_table(&self) -> Table {
+    /// A line for each NP and figure; `None` when no NP is compared.
+    pub(crate) fn figure_table(&self) -> Option<Table> {
         let (a, b) = (self.a.name.as_str(), self.b.name.as_str());
         let mut table = Table::new(["NP", "figure", a, b, &self.title(), "finding"]);
         for NpComparison { np, figures } in &self.nps {
@@ -196,7 +209,7 @@ impl Comparison {
                 ]);
             }
         }
-        table
+        (!self.nps.is_empty()).then_some(table)
     }
 
     /// A line for each setting that differs; `None` when none does.
@@ -223,8 +236,9 @@ impl fmt::Display for Comparison {
                 writeln!(f, "\n{count} {differ}:\n{}", table.aligned())?;
             }
         }
-        f.write_str(&self.figure_table().aligned())?;
-        f.write_char('\n')?;
+        if let Some(table) = self.figure_table() {
+            writeln!(f, "{}", table.aligned())?;
+        }
         self.remarks.iter().try_for_each(|remark| writeln!(f, "{remark}"))?;
         writeln!(f, "{}", crate::text::wrapped(HOW_TO_READ, 100))
     }
@@ -290,7 +304,8 @@ mod tests {
         let single = fixtures::sweep_of(1);
         let comparison = compared(&fixtures::sweep(), &single);
         assert_eq!(finding(&comparison, 1, "au_percent"), Finding::SpreadUnknown);
-        assert!(comparison.remarks[0].contains("B has 1 epoch"), "{:?}", comparison.remarks);
+        let remark = "B has 1 epoch at NP 1, 2, 4: the spread of its figures is unknown.";
+        assert_eq!(comparison.remarks, [remark]);
         assert!(comparison.differences.iter().any(|found| found.setting == "train.epochs"));
     }
 

@@ -117,7 +117,7 @@ impl fmt::Display for RunReport {
         writeln!(
             f,
             "  AU             {} %, target {} %: {}",
-            text::plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
+            figures.au_in_words(),
             text::percent(metric.au),
             text::pass(figures.au_met),
         )?;
@@ -128,13 +128,13 @@ impl fmt::Display for RunReport {
         writeln!(
             f,
             "  samples/s      {}; by the wall clock {}",
-            text::rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
+            figures.samples_in_words(),
             text::rate(figures.wall_samples_per_second_mean, None),
         )?;
         writeln!(
             f,
             "  I/O MiB/s      {}; bytes that arrived, by the wall clock {}",
-            text::rate(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+            figures.io_in_words(),
             text::rate(figures.wall_mib_per_second_mean, None),
         )?;
         let (first, last) = (&figures.get_first_byte_ms, &figures.get_latency_ms);

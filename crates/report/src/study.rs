@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::comparison::HOW_TO_READ;
 use crate::table::Table;
-use crate::text::{fixed, pass, plus_minus, rate, wrapped};
+use crate::text::{fixed, pass, wrapped};
 use crate::{Comparison, ReportError, Sweep, file, sweep};
 
 /// The name of the record, which makes a folder a study's.
@@ -98,8 +98,10 @@ impl Study {
         }
         let comparisons = self.comparisons();
         for comparison in &comparisons {
-            let _ =
-                writeln!(text, "{}\n{}", comparison.title(), comparison.figure_table().aligned());
+            let _ = writeln!(text, "{}", comparison.title());
+            if let Some(table) = comparison.figure_table() {
+                let _ = writeln!(text, "{}", table.aligned());
+            }
             for remark in &comparison.remarks {
                 let _ = writeln!(text, "{remark}");
             }
@@ -186,7 +188,7 @@ impl Study {
             if let Some(table) = comparison.difference_table() {
                 let _ = write!(page, "Settings that differ:\n\n{}", table.markdown());
             }
-            page += &comparison.figure_table().markdown();
+            page += &comparison.figure_table().map_or_else(String::new, |table| table.markdown());
             for remark in &comparison.remarks {
                 let _ = writeln!(page, "- {remark}");
             }
@@ -224,10 +226,10 @@ impl Study {
                 table.row([
                     np.to_string(),
                     name.clone(),
-                    plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
+                    figures.au_in_words(),
                     fixed(figures.wall_au_percent_mean, 2),
-                    rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
-                    rate(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+                    figures.samples_in_words(),
+                    figures.io_in_words(),
                     fixed(figures.client_cpu_seconds_per_gib, 3),
                     pass(figures.au_met).to_owned(),
                     run.verdict_or_failure(),

@@ -64,15 +64,15 @@ pub(crate) fn pass(met: Option<bool>) -> &'static str {
     }
 }
 
-/// The first line of `text`, what is beyond `longest` characters cut out of its middle: messages of
-/// failed requests begin with what was done and end with why.
+/// The first line of `text`, what is beyond `longest` characters cut out of it: messages of failed
+/// requests begin with what was done, and end with the reason, which gets more room.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let count = line.chars().count();
     if count <= longest {
         return line.to_owned();
     }
-    let head = (longest - 1) / 2;
+    let head = longest / 3;
     let tail = longest - 1 - head;
     line.chars().take(head).chain(['…']).chain(line.chars().skip(count - tail)).collect()
 }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn long_messages_keep_their_beginning_and_their_end() {
         assert_eq!(shortened("no route\nto host", 20), "no route");
-        assert_eq!(shortened("GET a/b/c/d/e of x failed: 503", 17), "GET a/b/…led: 503");
+        assert_eq!(shortened("GET a/b/c/d/e of x failed: 503", 17), "GET a…failed: 503");
         assert_eq!(shortened("größte", 6), "größte");
     }
 

@@ -83,6 +83,10 @@ fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
             }
         }
         Value::String(text) => leaves.push((path.to_owned(), text.clone())),
+        Value::Number(number) => {
+            let shown = number.as_f64().map_or_else(|| number.to_string(), text::short);
+            leaves.push((path.to_owned(), shown));
+        }
         other => leaves.push((path.to_owned(), other.to_string())),
     }
 }

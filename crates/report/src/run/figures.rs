@@ -15,7 +15,7 @@ use feedrate_metrics::verdict::{Verdict, verdict};
 use serde::{Deserialize, Serialize};
 
 use super::{Breakdown, RunReport};
-use crate::text::UNKNOWN;
+use crate::text::{UNKNOWN, plus_minus, rate};
 
 /// What is computed from a run's record. Field names are the keys of `sweep.json`'s runs and of the
 /// `feedrate` object in `summary.json`; `None` is null and means not known. Means and (population)
@@ -168,6 +168,26 @@ impl RunFigures {
         }
     }
 
+    /// DLIO's AU in percent, mean and σ.
+    pub(crate) fn au_in_words(&self) -> String {
+        plus_minus(self.au_percent_mean, self.over_epochs(self.au_percent_stdev), 2)
+    }
+
+    /// DLIO's samples/s, mean and σ.
+    pub(crate) fn samples_in_words(&self) -> String {
+        rate(self.samples_per_second_mean, self.over_epochs(self.samples_per_second_stdev))
+    }
+
+    /// DLIO's MiB/s, mean and σ.
+    pub(crate) fn io_in_words(&self) -> String {
+        rate(self.io_mib_per_second_mean, self.over_epochs(self.io_mib_per_second_stdev))
+    }
+
+    /// The σ of a single epoch is 0 by its formula; shown, it would pass for a steady run.
+    fn over_epochs(&self, stdev: Option<f64>) -> Option<f64> {
+        stdev.filter(|_| self.epochs_finished > 1)
+    }
+
     /// What the ranks waited for, with the criterion; a dash when nothing is known.
     pub(crate) fn verdict_in_words(&self) -> String {
         match (self.verdict, &self.breakdown) {
@@ -272,6 +292,12 @@ mod tests {
         within(figures.wall_samples_per_second_mean, 39.771, 0.005);
         within(figures.wall_mib_per_second_mean, 5_560.36, 1.0);
         within(Some(nominal_mib_per_second(39.77104, 146_600_628.0)), 5_560.36, 0.005);
+    }
+
+    #[test]
+    fn one_epoch_is_shown_without_a_spread() {
+        assert_eq!(fixtures::known_delays().figures().au_in_words(), "50.00");
+        assert!(fixtures::run(1, 2, 10).figures().samples_in_words().contains(" ± "));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use feedrate_workload::{DataLoader, Payload, Pipeline, Shuffle, Workload};
 use super::{Sweep, SweepRun};
 use crate::run::{Percentiles, per_gib};
 use crate::table::Table;
-use crate::text::{UNKNOWN, counted, fixed, grouped, pass, percent, plus_minus, rate, short, time};
+use crate::text::{UNKNOWN, counted, fixed, grouped, pass, percent, rate, short, time};
 
 /// Windows that hold more than this share of an epoch read it nearly all at once.
 const WINDOW_WARNING_ABOVE: f64 = 0.25;
@@ -210,9 +210,9 @@ impl Sweep {
             let figures = &run.figures;
             table.row([
                 run.np.to_string(),
-                plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
-                rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
-                rate(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+                figures.au_in_words(),
+                figures.samples_in_words(),
+                figures.io_in_words(),
                 fixed(run.wall_seconds.map(|wall| wall.0), 1),
                 pass(figures.au_met).to_owned(),
             ]);
@@ -503,7 +503,14 @@ impl Sweep {
             if run.folder.is_empty() {
                 files.extend(["summary.json", crate::run::FILE_NAME].map(ToOwned::to_owned));
             } else {
-                files.push(format!("{}/summary.json", run.folder));
+                // A run that failed in its first epoch has written its log alone.
+                let log = &self.workload.output.log_file;
+                let finished = run.figures.epochs_finished > 0;
+                files.push(format!(
+                    "{}/{}",
+                    run.folder,
+                    if finished { "summary.json" } else { log }
+                ));
             }
         }
         if self.runs.iter().all(|run| !run.folder.is_empty()) {
@@ -656,6 +663,7 @@ mod tests {
         let page = page(&sweep);
         assert!(page.contains("| 8 | – | – | – | – | – |"), "{page}");
         assert!(page.contains(&format!("NP 8 ended early, after 0 of 3 epochs: {why}")), "{page}");
+        assert!(page.contains("├── NP8/dlio.log\n"), "{page}");
     }
 
     #[test]

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::{Sweep, SweepRun};
 use crate::table::Table;
-use crate::text::{UNKNOWN, fixed, pass, percent, plus_minus, rate, shortened};
+use crate::text::{UNKNOWN, fixed, pass, percent, rate, shortened};
 
 /// How much of the reason for a failure a table shows; the page and the record have all of it.
-const LONGEST_REASON: usize = 80;
+const LONGEST_REASON: usize = 100;
 
 /// The columns of `sweep.tsv`: keys of a run in `sweep.json`, `/` going one level deeper and
 /// becoming `_` in the header.
@@ -88,9 +88,9 @@ impl Sweep {
             let figures = &run.figures;
             table.row([
                 run.np.to_string(),
-                plus_minus(figures.au_percent_mean, figures.au_percent_stdev, 2),
+                figures.au_in_words(),
                 fixed(figures.wall_au_percent_mean, 2),
-                rate(figures.samples_per_second_mean, figures.samples_per_second_stdev),
+                figures.samples_in_words(),
                 rate(figures.io_mib_per_second_mean, None),
                 fixed(run.wall_seconds.map(|wall| wall.0), 1),
                 fixed(run.scaling_efficiency_percent, 1),
