@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Datagen(DatagenArgs),
     /// Serve S3 from memory or from a folder
     Serve(ServeArgs),
-    /// Rebuild the tables and the Markdown page of saved results
+    /// Rebuild the tables and the Markdown page of saved results, or compare two of them
     Report(ReportArgs),
     /// List the built-in workloads
     Workloads,
@@ -146,6 +146,20 @@ pub(crate) struct SweepArgs {
     /// Numbers of accelerators, in the order in which they are run
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_value = "1,2,4")]
     pub(crate) np: Vec<NonZeroU32>,
+    /// Ways of reading ahead to measure instead of the workload's reader.pipeline; several are
+    /// compared, NP by NP
+    #[arg(
+        long,
+        value_name = "NAME,NAME",
+        value_delimiter = ',',
+        value_parser = ["sliding", "chunked"],
+    )]
+    pub(crate) pipeline: Vec<String>,
+    /// Accelerators to compare, such as b200,mi355: WORKLOAD is a model (retinanet) or any built-in
+    /// workload of it. Those with equal dataset sections share a data set; sets whose files would have
+    /// the same names are kept apart, in a folder named after the workload
+    #[arg(long, value_name = "NAME,NAME,…", value_delimiter = ',')]
+    pub(crate) accelerators: Vec<String>,
     /// A built-in workload's own numbers of files and epochs, instead of 6,000 and 3
     #[arg(long, conflicts_with_all = ["files", "epochs"])]
     pub(crate) full: bool,
@@ -252,6 +266,9 @@ pub(crate) struct ReportArgs {
     /// A sweep's or run's folder, or a folder above exactly one of them
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
+    /// Compare the sweep or run in this folder with that in DIR, and write nothing
+    #[arg(value_name = "OTHER")]
+    pub(crate) other: Option<PathBuf>,
     /// Print the saved figures as JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,

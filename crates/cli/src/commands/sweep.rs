@@ -1,214 +1,166 @@
 //! `feedrate sweep`: the same workload at several numbers of accelerators, each in a process of its
-//! own, and the table of them all.
+//! own, and the table of them all. Several pipelines or accelerators are series that take turns, and
+//! are compared in the end.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod child;
+mod data;
+mod plan;
+
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, anyhow, bail};
-use feedrate_dataset::{DiscoverError, FileFormat, discover};
-use feedrate_metrics::process::{ProcessUsage, available_memory};
+use anyhow::{Context, bail};
+use feedrate_metrics::process::ProcessUsage;
 use feedrate_metrics::record::Stamp;
-use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, MIB, Seconds};
 use feedrate_report::folders::{create_np_folder, create_sweep_folder};
-use feedrate_report::{HostFacts, Origin, ProcessFacts, Sweep, SweepRun};
-use feedrate_workload::{Override, Resolved, Schedule, presets};
-use tokio::runtime::Handle;
+use feedrate_report::{HostFacts, Origin, ProcessFacts, Series, Study, Sweep, SweepRun};
+use feedrate_workload::Schedule;
 
-use super::datagen::{generate_into, told};
-use super::run::show;
+use self::child::run_child;
+use self::plan::{Planned, plan};
 use super::serve::exports;
-use super::{note, note_warnings, runtime};
-use crate::args::{StoreArgs, SweepArgs, WorkloadArgs};
+use super::{note, runtime};
+use crate::args::SweepArgs;
 use crate::embedded::EmbeddedServer;
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
 use crate::output::{say, say_json, tell};
-use crate::progress;
-use crate::store::{Access, resolve_workload};
-use crate::training::{Message, Task, saved_report};
-
-/// What a sweep makes of a built-in workload unless told otherwise: small enough for a laptop, long
-/// enough to mean something.
-const FILES: u64 = 6_000;
-const EPOCHS: u32 = 3;
-/// The embedded server's memory store may take this share of the memory that is free.
-const MEMORY_SHARE: f64 = 0.60;
+use crate::store::Access;
+use crate::training::{Task, saved_report};
 
 pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
-    let quiet = args.output.show.quiet;
     let environment = Environment::capture()?;
-    let mut resolved = resolve_workload(&args.workload, &args.store, defaults(args), &environment)?;
-    note_warnings(quiet, &resolved);
-    for np in &args.np {
-        Schedule::new(&resolved.workload, np.get()).with_context(|| format!("NP {np}"))?;
+    let mut planned = plan(args, &environment)?;
+    note_warnings(args.output.show.quiet, &planned);
+    for series in &planned {
+        for np in &args.np {
+            Schedule::new(&series.resolved.workload, np.get())
+                .with_context(|| format!("{}NP {np}", series.at()))?;
+        }
     }
+    data::keep_apart(&mut planned, args, &environment)?;
     let runtime = runtime()?;
     exit_on_signal(runtime.handle(), "epochs that were finished are kept");
 
-    let server = if resolved.store_named.is_some() {
+    let server = if planned.iter().all(|series| series.resolved.store_named.is_some()) {
         None
     } else {
-        check_memory(&resolved)?;
+        data::check_memory(&planned)?;
         Some(EmbeddedServer::start()?)
     };
-    let access = match &server {
-        Some(server) => Access::embedded(server, &mut resolved, &args.upload),
-        None => Access::new(&resolved, &args.upload, &environment)?,
-    };
-    if needs_generation(args, &access, &resolved, runtime.handle())? {
-        let (summary, location) =
-            generate_into(&access, &resolved.workload, runtime.handle(), quiet)?;
-        note(quiet, format_args!("{} in {location}", told(&summary)));
-    }
+    let accesses = planned
+        .iter_mut()
+        .map(|series| match &server {
+            Some(server) => Ok(Access::embedded(server, &mut series.resolved, &args.upload)),
+            None => Access::new(&series.resolved, &args.upload, &environment),
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    data::provide(args, &planned, &accesses, runtime.handle())?;
 
-    let series = Series {
-        args,
-        resolved: &resolved,
-        access: &access,
-        origin: environment.origin(&args.workload.workload),
-        server_pid: server.as_ref().map(EmbeddedServer::pid),
-    };
-    let outcome = series.run();
-    if let (Some(server), true, Ok(_)) = (server, args.keep_server, &outcome) {
+    let lanes = planned
+        .iter()
+        .zip(&accesses)
+        .map(|(planned, access)| Lane {
+            planned,
+            access,
+            origin: environment.origin(&planned.workload.workload),
+        })
+        .collect();
+    let turns = Turns { args, lanes, server_pid: server.as_ref().map(EmbeddedServer::pid) };
+    let measured = turns.run()?;
+    measured.show(args)?;
+    if let (Some(server), true) = (server, args.keep_server) {
         let endpoint = server.endpoint_url();
         tell(exports(&endpoint, Some(&server.keep()?)));
     }
-    outcome
+    measured.outcome(args)
 }
 
-/// A built-in workload's set is far too large for a first look; a file says itself what it wants.
-fn defaults(args: &SweepArgs) -> Vec<Override> {
-    if args.full || presets::get(&args.workload.workload).is_none() {
-        return Vec::new();
-    }
-    let default = |key: &str, value: u64| {
-        Override::flag("the default of sweep (--full for the workload's own)", key, value)
-    };
-    vec![default("dataset.num_files_train", FILES), default("train.epochs", u64::from(EPOCHS))]
-}
-
-/// A set that does not fit the memory is refused before anything is made.
-fn check_memory(resolved: &Resolved) -> anyhow::Result<()> {
-    let bytes = FileFormat::new(&resolved.workload.dataset)?.total_bytes();
-    let free = available_memory().context("cannot tell how much memory is free")?;
-    if bytes as f64 > MEMORY_SHARE * free.0 as f64 {
-        bail!(
-            "the data set has {}, more than {:.0} % of the {free} of memory that is free, and the \
-             embedded server keeps it in memory. Use fewer files (--files), or a real store \
-             (--endpoint-url and --bucket, or --local DIR)",
-            ByteCount(bytes),
-            100.0 * MEMORY_SHARE,
-        );
-    }
-    Ok(())
-}
-
-/// Whether the data set has to be made first. A given store is only read, unless `--generate`.
-fn needs_generation(
-    args: &SweepArgs,
-    access: &Access,
-    resolved: &Resolved,
-    runtime: &Handle,
-) -> anyhow::Result<bool> {
-    if access.shown.embedded {
-        return Ok(true);
-    }
-    let store = access.open(RequestStats::new().into())?;
-    let dataset = &resolved.workload.dataset;
-    match runtime.block_on(discover(&*store, dataset, access.prefix())) {
-        Ok(_) => Ok(false),
-        Err(DiscoverError::List(error)) => Err(error.into()),
-        Err(_) if args.generate => Ok(true),
-        Err(missing) => Err(anyhow!(
-            "{missing}.\nTo generate it, run\n  {}\nor give this command --generate",
-            datagen_command(&args.workload, &args.store, dataset.num_files_train)
-        )),
-    }
-}
-
-/// The command that generates what a sweep misses.
-fn datagen_command(workload: &WorkloadArgs, store: &StoreArgs, files: u64) -> String {
-    let mut command = vec!["feedrate".to_owned(), "datagen".to_owned(), workload.workload.clone()];
-    let mut option = |name: &str, value: &str| command.extend([name.to_owned(), value.to_owned()]);
-    option("--files", &files.to_string());
-    for set in &workload.set {
-        option("--set", set);
-    }
-    for endpoint in &store.endpoint_urls {
-        option("--endpoint-url", endpoint);
-    }
-    for (name, value) in [("--bucket", &store.bucket), ("--region", &store.region)] {
-        if let Some(value) = value {
-            option(name, value);
+/// Says what is odd about the workloads, and what several have in common once.
+fn note_warnings(quiet: bool, planned: &[Planned]) {
+    let mut said = Vec::new();
+    for warning in planned.iter().flat_map(|series| &series.resolved.warnings) {
+        if !said.contains(&warning) {
+            note(quiet, format_args!("warning: {warning}"));
+            said.push(warning);
         }
     }
-    if let Some(folder) = &store.local {
-        option("--local", &folder.to_string_lossy());
-    }
-    if store.aws {
-        command.push("--aws".to_owned());
-    }
-    Origin::new("", command, "").command()
 }
 
-/// The runs of a sweep.
-struct Series<'a> {
-    args: &'a SweepArgs,
-    resolved: &'a Resolved,
+/// One series with all that its runs need.
+struct Lane<'a> {
+    planned: &'a Planned,
     access: &'a Access,
     origin: Origin,
+}
+
+/// The runs of a sweep: all series at one NP, then all at the next, so that a change of a machine that
+/// others use, too, meets all of them.
+struct Turns<'a> {
+    args: &'a SweepArgs,
+    lanes: Vec<Lane<'a>>,
     server_pid: Option<u32>,
 }
 
-impl Series<'_> {
-    fn run(&self) -> anyhow::Result<Outcome> {
-        let Self { args, resolved, access, origin, .. } = self;
+/// What came of them.
+struct Measured {
+    study: Study,
+    folder: PathBuf,
+    /// Which runs failed, and why.
+    failures: Vec<String>,
+}
+
+impl Turns<'_> {
+    fn run(&self) -> anyhow::Result<Measured> {
         let start = Stamp::now();
-        let model = &resolved.workload.model.name;
-        let folder = create_sweep_folder(&args.output.results_dir, model, start)?;
-        let mut sweep = Sweep::new(
-            start,
-            origin.clone(),
-            resolved.workload.clone(),
-            &HostFacts::read()?,
-            access.shown.clone(),
-        );
-        for np in &args.np {
-            let failure = self.run_np(np.get(), &folder, &mut sweep)?;
-            sweep.save(&folder)?;
-            if let Some(failure) = failure {
-                bail!("NP {np}: {failure}\nwhat was measured is in {}", folder.display());
+        let host = HostFacts::read()?;
+        let series: Vec<Series> = self
+            .lanes
+            .iter()
+            .map(|Lane { planned, access, origin }| {
+                let workload = planned.resolved.workload.clone();
+                let shown = access.shown.clone();
+                let sweep = Sweep::new(start, origin.clone(), workload, &host, shown);
+                Series { name: planned.name.clone(), sweep }
+            })
+            .collect();
+        let model = series.first().map_or("", |series| &series.sweep.model);
+        let folder = create_sweep_folder(&self.args.output.results_dir, model, start)?;
+        let mut measured = Measured { study: Study { series }, folder, failures: Vec::new() };
+        for np in &self.args.np {
+            for (number, lane) in self.lanes.iter().enumerate() {
+                let at = lane.planned.at();
+                if !at.is_empty() {
+                    note(self.args.output.show.quiet, format_args!("{at}NP {np}"));
+                }
+                let place = measured.place(number);
+                let run = self.run_np(lane, np.get(), &place)?;
+                measured
+                    .failures
+                    .extend(run.failed.iter().map(|why| format!("{at}NP {np}: {why}")));
+                measured.study.series[number].sweep.add(run);
+                measured.save()?;
             }
         }
-        if args.output.show.json {
-            say_json(&sweep)?;
-        } else {
-            say(sweep.console_table());
-            say(format_args!("report and raw results in {}", folder.display()));
-        }
-        let missed = args.require_au && sweep.target_met() != Some(true);
-        Ok(if missed { Outcome::TargetMissed } else { Outcome::Finished })
+        Ok(measured)
     }
 
-    /// Runs one NP in a child process and adds it to `sweep`; returns why it failed, if it did.
-    fn run_np(&self, np: u32, folder: &Path, sweep: &mut Sweep) -> anyhow::Result<Option<String>> {
-        let Self { args, resolved, access, origin, .. } = self;
-        let run_folder = create_np_folder(folder, np, &resolved.workload.model.name, Stamp::now())?;
+    /// Runs one NP of a series in a child process. `sweep` is the series' folder.
+    fn run_np(&self, lane: &Lane, np: u32, sweep: &Path) -> anyhow::Result<SweepRun> {
+        let (args, resolved) = (self.args, &lane.planned.resolved);
+        let folder = create_np_folder(sweep, np, &resolved.workload.model.name, Stamp::now())?;
         let task = Task {
             workload: resolved.workload.clone(),
             np,
-            access: (*access).clone(),
-            origin: origin.clone(),
+            access: lane.access.clone(),
+            origin: lane.origin.clone(),
             verify: args.read.verify,
             byte_budget: ByteCount(args.read.byte_budget.get() * MIB as u64),
             config: serde_json::to_value(&resolved.composed)?,
             overrides: resolved.overrides.clone(),
-            folder: run_folder.clone(),
+            folder: folder.clone(),
         };
         let server_cpu_before = self.server_cpu();
         let started = Instant::now();
@@ -220,14 +172,13 @@ impl Series<'_> {
                 .zip(server_cpu_before)
                 .map(|(after, before)| after - before),
         };
-        let report = saved_report(&run_folder);
-        let place = run_folder.strip_prefix(folder).unwrap_or(&run_folder).to_string_lossy();
-        sweep.add(match (&failure, &report) {
+        let report = saved_report(&folder);
+        let place = folder.strip_prefix(sweep).unwrap_or(&folder).to_string_lossy();
+        Ok(match (&failure, &report) {
             (None, Some(report)) => SweepRun::finished(report, place, facts),
             (None, None) => SweepRun::failed(np, None, place, facts, "it left no report"),
             (Some(why), report) => SweepRun::failed(np, report.as_ref(), place, facts, why),
-        });
-        Ok(failure.or_else(|| report.is_none().then(|| "the run left no report".to_owned())))
+        })
     }
 
     fn server_cpu(&self) -> Option<Seconds> {
@@ -235,46 +186,42 @@ impl Series<'_> {
     }
 }
 
-/// Runs `task` in a child process, showing its progress; returns why it failed, if it did.
-fn run_child(task: &Task, quiet: bool) -> anyhow::Result<Option<String>> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut child = Command::new(program)
-        .arg("train-task")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // A terminal's Ctrl-C is for the parent; see `interrupt`.
-        .process_group(0)
-        .spawn()
-        .with_context(|| format!("cannot start the process of NP {}", task.np))?;
-    let told = follow(&mut child, task, quiet);
-    if told.is_err() {
-        let _ = child.kill();
+impl Measured {
+    /// The folder of a series: its own below the sweep's, or that itself when there is only one.
+    fn place(&self, number: usize) -> PathBuf {
+        self.folder.join(&self.study.series[number].name)
     }
-    let status = child.wait().context("waiting for the process of a run")?;
-    let failure = told?;
-    Ok(match (status.success(), failure) {
-        (true, None) => None,
-        (_, Some(why)) => Some(why),
-        (false, None) => Some(format!("its process ended without a word ({status})")),
-    })
-}
 
-/// Hands `task` to the child and listens until it has nothing more to say.
-fn follow(child: &mut Child, task: &Task, quiet: bool) -> anyhow::Result<Option<String>> {
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        bail!("the process of NP {} has no pipes", task.np);
-    };
-    // The child lives as long as this pipe: it is closed when `input` is dropped.
-    writeln!(input, "{}", serde_json::to_string(task)?)?;
-    let steps = Schedule::new(&task.workload, task.np)?.steps;
-    let bar = progress::training(steps * u64::from(task.workload.train.epochs), task.np, quiet);
-    let mut failure = None;
-    for line in BufReader::new(output).lines() {
-        match serde_json::from_str(&line?)? {
-            Message::Failed(why) => failure = Some(why),
-            message => show(&bar, steps, quiet, message),
+    fn save(&self) -> anyhow::Result<()> {
+        match self.study.series.as_slice() {
+            [only] => only.sweep.save(&self.folder)?,
+            _ => self.study.save(&self.folder)?,
         }
+        Ok(())
     }
-    bar.finish_and_clear();
-    Ok(failure)
+
+    fn show(&self, args: &SweepArgs) -> anyhow::Result<()> {
+        match (self.study.series.as_slice(), args.output.show.json) {
+            ([only], true) => return say_json(&only.sweep),
+            (_, true) => return say_json(&self.study.to_json()?),
+            ([only], false) => say(only.sweep.console_table()),
+            (_, false) => say(self.study.console()),
+        }
+        say(format_args!("report and raw results in {}", self.folder.display()));
+        Ok(())
+    }
+
+    fn outcome(&self, args: &SweepArgs) -> anyhow::Result<Outcome> {
+        if !self.failures.is_empty() {
+            bail!(
+                "{} of {} runs failed:\n  {}\nwhat was measured is in {}",
+                self.failures.len(),
+                self.study.series.len() * args.np.len(),
+                self.failures.join("\n  "),
+                self.folder.display()
+            );
+        }
+        let met = self.study.series.iter().all(|series| series.sweep.target_met() == Some(true));
+        Ok(if args.require_au && !met { Outcome::TargetMissed } else { Outcome::Finished })
+    }
 }

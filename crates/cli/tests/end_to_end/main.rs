@@ -12,6 +12,7 @@ mod interrupts;
 mod order;
 mod pipelines;
 mod retries;
+mod series;
 mod steps;
 mod stores;
 mod support;

@@ -1,0 +1,192 @@
+//! The data sets of a sweep. Series with the same one share it; sets that differ live side by side.
+//!
+//! A file's name holds the number of files of its set, so sets of different sizes fit into one folder.
+//! Sets of the same size whose files have the same names, but other contents, do not: all but the
+//! first get a folder of their own below it, named after the workload. That holds for a store of the
+//! user's as well as for the embedded server, so that what one command generates another finds.
+
+use std::fmt::Write;
+
+use anyhow::{Context, anyhow, bail};
+use feedrate_dataset::{DiscoverError, FileFormat, Layout, discover};
+use feedrate_metrics::process::available_memory;
+use feedrate_metrics::requests::RequestStats;
+use feedrate_metrics::units::ByteCount;
+use feedrate_report::Origin;
+use feedrate_workload::Workload;
+use tokio::runtime::Handle;
+
+use super::plan::Planned;
+use crate::args::{StoreArgs, SweepArgs, WorkloadArgs};
+use crate::commands::datagen::{generate_into, told};
+use crate::commands::note;
+use crate::environment::Environment;
+use crate::store::Access;
+
+/// The embedded server's memory store may take this share of the memory that is free.
+const MEMORY_SHARE: f64 = 0.60;
+
+/// Gives every set whose files would overwrite those of another a folder of its own.
+pub(super) fn keep_apart(
+    series: &mut [Planned],
+    args: &SweepArgs,
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    for number in 1..series.len() {
+        let (before, rest) = series.split_at_mut(number);
+        let planned = &mut rest[0];
+        let Some(owner) = before.iter().find(|other| collide(other, planned)) else { continue };
+        let preset = &planned.workload.workload;
+        let folder = match planned.resolved.workload.dataset.data_folder.as_str() {
+            "" => preset.clone(),
+            parent => format!("{parent}/{preset}"),
+        };
+        note(
+            args.output.show.quiet,
+            format_args!(
+                "the files of {preset} would have the names of {}'s, with other contents: they are \
+                 kept apart in {folder}",
+                owner.workload.workload
+            ),
+        );
+        *planned = planned.at_folder(&folder, args, environment)?;
+    }
+    Ok(())
+}
+
+/// The same names in the same place for different contents.
+fn collide(a: &Planned, b: &Planned) -> bool {
+    let names = |planned: &Planned| {
+        let dataset = &planned.resolved.workload.dataset;
+        Layout::new(dataset, "", dataset.num_files_train)
+    };
+    same_place(a, b) && !shared(a, b) && names(a) == names(b)
+}
+
+fn same_place(a: &Planned, b: &Planned) -> bool {
+    a.resolved.workload.storage.target == b.resolved.workload.storage.target
+}
+
+fn shared(a: &Planned, b: &Planned) -> bool {
+    same_place(a, b) && a.resolved.workload.dataset == b.resolved.workload.dataset
+}
+
+/// The numbers of the series that have a data set that none before them has.
+fn distinct(series: &[Planned]) -> impl Iterator<Item = usize> {
+    (0..series.len()).filter(|&at| !series[..at].iter().any(|other| shared(other, &series[at])))
+}
+
+/// Sets that do not fit the memory are refused before anything is made.
+pub(super) fn check_memory(series: &[Planned]) -> anyhow::Result<()> {
+    let mut bytes = 0;
+    for at in distinct(series) {
+        bytes += FileFormat::new(&series[at].resolved.workload.dataset)?.total_bytes();
+    }
+    let free = available_memory().context("cannot tell how much memory is free")?;
+    if bytes as f64 > MEMORY_SHARE * free.0 as f64 {
+        let has = match distinct(series).count() {
+            1 => "the data set has".to_owned(),
+            sets => format!("the {sets} data sets have"),
+        };
+        bail!(
+            "{has} {}, more than {:.0} % of the {free} of memory that is free, and the embedded \
+             server keeps it in memory. Use fewer files (--files), or a real store (--endpoint-url \
+             and --bucket, or --local DIR)",
+            ByteCount(bytes),
+            100.0 * MEMORY_SHARE,
+        );
+    }
+    Ok(())
+}
+
+/// Makes every data set that has to be made first: all of them in the embedded server, in a given
+/// store those that are missing, and only with `--generate`.
+pub(super) fn provide(
+    args: &SweepArgs,
+    series: &[Planned],
+    accesses: &[Access],
+    runtime: &Handle,
+) -> anyhow::Result<()> {
+    let quiet = args.output.show.quiet;
+    let mut missing = String::new();
+    for at in distinct(series) {
+        let (planned, access) = (&series[at], &accesses[at]);
+        let workload = &planned.resolved.workload;
+        // A set of another size is as good, unless it may be that of another series.
+        let others = || series.iter().filter(|other| !shared(other, planned));
+        let exactly = others().any(|other| same_place(other, planned));
+        let lacking = if access.shown.embedded {
+            Some(String::new())
+        } else {
+            lacking(access, workload, exactly, runtime)?
+        };
+        match lacking {
+            None => {}
+            Some(_) if access.shown.embedded || args.generate => {
+                let (summary, location) = generate_into(access, workload, runtime, quiet)?;
+                note(quiet, format_args!("{} in {location}", told(&summary)));
+            }
+            Some(what) => {
+                let files = workload.dataset.num_files_train;
+                let command = datagen_command(&planned.workload, &args.store, files);
+                let _ = writeln!(missing, "{what}.\nTo generate it, run\n  {command}");
+            }
+        }
+    }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!("{missing}or give this command --generate"))
+    }
+}
+
+/// What a given store lacks of a data set. With `exactly` only a set of the configured size counts.
+fn lacking(
+    access: &Access,
+    workload: &Workload,
+    exactly: bool,
+    runtime: &Handle,
+) -> anyhow::Result<Option<String>> {
+    let store = access.open(RequestStats::new().into())?;
+    let dataset = &workload.dataset;
+    match runtime.block_on(discover(&*store, dataset, access.prefix())) {
+        Ok(stored) if exactly && stored.layout.total() != dataset.num_files_train => {
+            Ok(Some(format!(
+                "only a set of {} files is in {} of {}, which may be another workload's: a set of \
+                 {} files is needed",
+                stored.layout.total(),
+                stored.layout.folder(),
+                store.location(),
+                dataset.num_files_train
+            )))
+        }
+        Ok(_) => Ok(None),
+        Err(DiscoverError::List(error)) => Err(error.into()),
+        Err(missing) => Ok(Some(missing.to_string())),
+    }
+}
+
+/// The command that generates what a sweep misses.
+fn datagen_command(workload: &WorkloadArgs, store: &StoreArgs, files: u64) -> String {
+    let mut command = vec!["feedrate".to_owned(), "datagen".to_owned(), workload.workload.clone()];
+    let mut option = |name: &str, value: &str| command.extend([name.to_owned(), value.to_owned()]);
+    option("--files", &files.to_string());
+    for set in &workload.set {
+        option("--set", set);
+    }
+    for endpoint in &store.endpoint_urls {
+        option("--endpoint-url", endpoint);
+    }
+    for (name, value) in [("--bucket", &store.bucket), ("--region", &store.region)] {
+        if let Some(value) = value {
+            option(name, value);
+        }
+    }
+    if let Some(folder) = &store.local {
+        option("--local", &folder.to_string_lossy());
+    }
+    if store.aws {
+        command.push("--aws".to_owned());
+    }
+    Origin::new("", command, "").command()
+}
