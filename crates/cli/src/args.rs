@@ -78,7 +78,7 @@ pub(crate) struct WorkloadArgs {
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
-    /// S3-compatible endpoint, such as http://10.0.0.5:9000; may be repeated for a store with several:
+    /// S3-compatible endpoint, `http://HOST:9000` or `https://HOST`; may be repeated for a store with several:
     /// requests are spread over them
     #[arg(long = "endpoint-url", value_name = "URL", conflicts_with = "local")]
     pub(crate) endpoint_urls: Vec<String>,
@@ -247,7 +247,7 @@ pub(crate) struct ServeArgs {
     /// print no keys
     #[arg(long, value_name = "PATH")]
     pub(crate) env_file: Option<PathBuf>,
-    /// Domain below which a host names a bucket, as in http://BUCKET.localhost:9000; may be repeated
+    /// Domain below which a host names a bucket, as localhost does in BUCKET.localhost:9000; may be repeated
     #[arg(long = "domain", value_name = "NAME", default_value = "localhost")]
     pub(crate) domains: Vec<String>,
     /// Append a line for each request to this file; - is standard error
