@@ -32,7 +32,7 @@ pub(crate) struct Ramp {
     most: usize,
     headroom: f64,
     quickest: Quickest,
-    /// GETs landed since the headroom was changed.
+    /// GETs landed since the headroom was changed or the epoch began.
     landed: usize,
     /// GETs landed since a rank had to wait or the headroom was changed.
     calm: usize,
@@ -61,6 +61,13 @@ impl Ramp {
         let latency = self.quickest.seconds().unwrap_or(0.0);
         let needed = (self.files_per_second * latency).max(LEAST / HEADROOM);
         ((self.headroom * needed) as usize).min(self.most)
+    }
+
+    /// An epoch starts with nothing in flight: its first GETs are quick and say nothing about a
+    /// doubling, either.
+    pub(crate) fn epoch_starts(&mut self) {
+        self.landed = 0;
+        self.average = None;
     }
 
     /// A GET landed.
@@ -198,6 +205,17 @@ mod tests {
         assert_eq!(after(&mut ramp, 100, 2), 32);
         assert_eq!(after(&mut ramp, 100, 4), 32);
         assert_eq!(after(&mut ramp, 100, 4), 32);
+    }
+
+    #[test]
+    fn the_quick_first_gets_of_an_epoch_are_not_taken_for_room() {
+        let mut ramp = Ramp::new(f64::INFINITY, 512);
+        assert_eq!(after(&mut ramp, 100, 4), 32);
+        for _ in 0..4 {
+            assert_eq!(after(&mut ramp, 100, 8), 32);
+            ramp.epoch_starts();
+            assert_eq!(after(&mut ramp, 32, 1), 32);
+        }
     }
 
     #[test]

@@ -59,6 +59,9 @@ impl Turns {
         {
             let mut state = self.lock();
             state.asked += 1;
+            if batch == 0 {
+                state.ramp.epoch_starts();
+            }
             let place = (batch, state.asked);
             state.waiting.insert(place, grant);
         }
