@@ -13,12 +13,13 @@ use std::thread;
 
 use anyhow::Context;
 use clap::CommandFactory;
-use feedrate_workload::Resolved;
+use feedrate_loader::check_payload;
+use feedrate_workload::{Resolved, Workload};
 use tokio::runtime::Runtime;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, ReadArgs};
 use crate::embedded;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, usage};
 use crate::output::tell;
 use crate::training;
 
@@ -54,6 +55,11 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot start the I/O threads")
+}
+
+/// Refuses what cannot be done while reading.
+fn check_reading(workload: &Workload, read: &ReadArgs) -> anyhow::Result<()> {
+    check_payload(workload.reader.payload, read.verify).map_err(|error| usage(error.to_string()))
 }
 
 /// Says something on stderr, unless told to be quiet.

@@ -6,7 +6,7 @@ use feedrate_report::folders::create_run_folder;
 use feedrate_workload::Schedule;
 
 use super::datagen::{generate_into, told};
-use super::{note, note_warnings, runtime};
+use super::{check_reading, note, note_warnings, runtime};
 use crate::args::RunArgs;
 use crate::environment::Environment;
 use crate::exit::{Outcome, usage};
@@ -29,6 +29,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
              them, such as --set workflow.train=true",
         ));
     }
+    check_reading(workload, &args.read)?;
     let schedule = Schedule::new(workload, args.np.get())?;
     let access = Access::new(&resolved, &args.upload, &environment)?;
     let runtime = runtime()?;

@@ -20,11 +20,11 @@ use feedrate_workload::Schedule;
 use self::child::run_child;
 use self::plan::{Planned, plan};
 use super::serve::exports;
-use super::{note, runtime};
+use super::{check_reading, note, runtime};
 use crate::args::SweepArgs;
 use crate::embedded::EmbeddedServer;
 use crate::environment::Environment;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, usage};
 use crate::interrupt::exit_on_signal;
 use crate::output::{say, say_json, tell};
 use crate::store::Access;
@@ -35,9 +35,16 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
     let mut planned = plan(args, &environment)?;
     note_warnings(args.output.show.quiet, &planned);
     for series in &planned {
+        let workload = &series.resolved.workload;
+        check_reading(workload, &args.read)?;
+        if !workload.workflow.train {
+            return Err(usage(
+                "a sweep trains, but workflow.train is false; for the data set alone there is \
+                 `feedrate datagen`",
+            ));
+        }
         for np in &args.np {
-            Schedule::new(&series.resolved.workload, np.get())
-                .with_context(|| format!("{}NP {np}", series.at()))?;
+            Schedule::new(workload, np.get()).with_context(|| format!("{}NP {np}", series.at()))?;
         }
     }
     data::keep_apart(&mut planned, args, &environment)?;

@@ -136,7 +136,7 @@ fn what_is_discarded_cannot_be_verified() {
         .feedrate("run t0.yaml --verify")
         .set(&["reader.payload=discard"])
         .on(&server)
-        .ends()
+        .fails(2)
         .telling(&["error", "reader.payload"])
         .keeping_quiet_about("AU");
     assert_eq!(server.status().requests.get, 0);

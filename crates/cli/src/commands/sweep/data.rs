@@ -100,7 +100,7 @@ pub(super) fn check_memory(series: &[Planned]) -> anyhow::Result<()> {
 }
 
 /// Makes every data set that has to be made first: all of them in the embedded server, in a given
-/// store those that are missing, and only with `--generate`.
+/// store those that are missing, and only with `--generate` or where the workload itself generates.
 pub(super) fn provide(
     args: &SweepArgs,
     series: &[Planned],
@@ -122,7 +122,9 @@ pub(super) fn provide(
         };
         match lacking {
             None => {}
-            Some(_) if access.shown.embedded || args.generate => {
+            Some(_)
+                if access.shown.embedded || args.generate || workload.workflow.generate_data =>
+            {
                 let (summary, location) = generate_into(access, workload, runtime, quiet)?;
                 note(quiet, format_args!("{} in {location}", told(&summary)));
             }
