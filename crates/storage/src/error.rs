@@ -99,7 +99,7 @@ pub enum Cause {
     /// TLS was refused: certificate, name or protocol.
     #[error("TLS failed: {reason}")]
     Tls {
-        /// The TLS library's reason.
+        /// The TLS library's reason, and what to do about it.
         reason: String,
     },
     /// The connection broke while the request was under way.
@@ -139,9 +139,6 @@ impl Cause {
                 Some("Check that these are the keys of this endpoint and that they may do this")
             }
             Self::Connect { .. } => Some("Check the endpoint, and that its server is running"),
-            Self::Tls { .. } => {
-                Some("For a private certificate authority, name its PEM file with AWS_CA_BUNDLE")
-            }
             _ => None,
         }
     }

@@ -7,7 +7,9 @@
 //! around a store repeats what may be repeated and counts it, and spreads operations over a store's
 //! endpoints; the stores themselves try once, at one endpoint.
 //!
-//! Nothing here reads the process's environment: [`credentials`] look in the map they are given.
+//! Nothing here reads the process's environment: [`credentials`] look in the map they are given. (The
+//! library that finds the machine's certificate authorities looks at `SSL_CERT_FILE` and
+//! `SSL_CERT_DIR`.)
 //! The trait knows nothing of what the bytes mean: formats live in `feedrate-dataset`.
 
 pub mod credentials;

@@ -235,7 +235,7 @@ impl<'a, S: Store> Tries<'a, S> {
         if let Cause::Status { retry_after: Some(asked), .. } = *error.cause {
             wait = wait.max(asked);
         }
-        if self.stretch_began.elapsed() + wait > policy.limit(&error.cause) {
+        if self.stretch_began.elapsed().saturating_add(wait) > policy.limit(&error.cause) {
             return Err(error);
         }
         stats.retried(&kind);
