@@ -3,8 +3,8 @@
 //! Three layers, each knowing only the one before it:
 //! 1. **Records** ([`record`], [`requests`], [`process`]): what was measured, with no opinion. Ranks
 //!    write [`record::StepRecord`]s, storage writes [`requests::RequestStats`].
-//! 2. **Figures** ([`utilization`], [`throughput`], [`stats`]): pure functions of records. A figure
-//!    that cannot be known is `None`, never zero, and nothing is capped to look plausible.
+//! 2. **Figures** ([`utilization`], [`throughput`], [`verdict`], [`stats`]): pure functions of records.
+//!    A figure that cannot be known is `None`, never zero, and nothing is capped to look plausible.
 //! 3. Showing them is the report's business.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

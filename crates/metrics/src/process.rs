@@ -86,12 +86,15 @@ pub fn available_memory() -> io::Result<ByteCount> {
 
 /// `/proc/meminfo` as (name, value) pairs in the kernel's order; values keep their unit (`24 kB`).
 pub fn meminfo() -> io::Result<Vec<(String, String)>> {
-    let text = fs::read_to_string("/proc/meminfo")?;
-    Ok(text
-        .lines()
+    Ok(pairs(&fs::read_to_string("/proc/meminfo")?))
+}
+
+/// The `name : value` lines of a text of procfs, in their order, without the blanks around.
+pub fn pairs(text: &str) -> Vec<(String, String)> {
+    text.lines()
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-        .collect())
+        .collect()
 }
 
 /// This host's name.
