@@ -58,11 +58,9 @@ impl Environment<'_> {
         self.first(names)
     }
 
-    /// Warns of variables that look like ours or DLIO's and have no effect. `own` are those that the
-    /// front end reads itself.
-    pub(crate) fn check(self, own: &[String], warnings: &mut Vec<Remark>) {
-        let read = || VARIABLES.iter().flat_map(|(_, names)| names.iter().copied());
-        let known = || read().chain(own.iter().map(String::as_str));
+    /// Warns of variables that look like ours or DLIO's and have no effect.
+    pub(crate) fn check(self, warnings: &mut Vec<Remark>) {
+        let known = || VARIABLES.iter().flat_map(|(_, names)| names.iter().copied());
         let origins = |variables: &Variables, origin: fn(String) -> Origin| {
             variables.keys().map(|name| (name.clone(), origin(name.clone()))).collect::<Vec<_>>()
         };

@@ -27,6 +27,7 @@ pub use resolve::{
     Request, ResolveError, Resolved, ResolvedValue, Secrets, StoreDefaults, resolve,
 };
 pub use schedule::{Schedule, ScheduleError};
+pub use schema::names_secret;
 pub use tree::yaml::YamlError;
 pub use workload::{
     DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader,

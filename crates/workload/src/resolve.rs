@@ -33,8 +33,6 @@ pub struct Request {
     pub environment: Variables,
     /// The `.env` file of the working directory ([`crate::parse_dotenv`]).
     pub dotenv: Variables,
-    /// Names of variables that the front end reads itself, so that they are not called unknown.
-    pub own_variables: Vec<String>,
     /// What the shared configuration of other tools says.
     pub store_defaults: StoreDefaults,
     /// Whether S3 without an endpoint may mean the public cloud (`--aws`).
@@ -49,7 +47,6 @@ impl fmt::Debug for Request {
             .field("overrides", &self.overrides)
             .field("environment", &self.environment.keys())
             .field("dotenv", &self.dotenv.keys())
-            .field("own_variables", &self.own_variables)
             .field("store_defaults", &self.store_defaults)
             .field("aws", &self.aws)
             .finish()
@@ -222,7 +219,7 @@ fn resolve_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Resolv
     schema::check(&tree, &mut warnings, &mut problems);
 
     let environment = Environment { environment: &request.environment, dotenv: &request.dotenv };
-    environment.check(&request.own_variables, &mut warnings);
+    environment.check(&mut warnings);
     let mut settings = Settings::new(&tree, environment, &request.store_defaults);
     let (workload, store_named) = workload(&mut settings, request.aws);
     let secrets = secrets(&mut settings, environment);

@@ -235,9 +235,10 @@ pub(crate) fn is_sensitive(path: &str) -> bool {
     SECRETS.contains(&path) || holds_options || unknown_option || names_secret(path)
 }
 
-/// Whether a name, or a text with names in it, speaks of a secret.
-pub(crate) fn names_secret(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
+/// Whether a name, or a text with names in it, speaks of a secret: what stands under it, or behind it,
+/// is not to be shown. Key ids count too, since together with a log they tell whose account it was.
+pub fn names_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase().replace('-', "_");
     ["secret", "access_key", "password", "token", "credential"]
         .iter()
         .any(|word| text.contains(word))
