@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub(crate) struct TemporaryFile {
     file: Arc<File>,
     path: PathBuf,
     len: u64,
-    renamed: AtomicBool,
+    renamed: bool,
 }
 
 impl TemporaryFile {
@@ -41,7 +41,7 @@ impl TemporaryFile {
             }
             other => other.map_err(failed)?,
         };
-        Ok(Self { file: Arc::new(file), path, len: 0, renamed: AtomicBool::new(false) })
+        Ok(Self { file: Arc::new(file), path, len: 0, renamed: false })
     }
 
     /// Bytes written so far.
@@ -112,14 +112,14 @@ impl TemporaryFile {
     }
 
     /// Says that the file was renamed and has to stay.
-    pub(super) fn keep(self) {
-        self.renamed.store(true, Relaxed);
+    pub(super) fn keep(mut self) {
+        self.renamed = true;
     }
 }
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        if !*self.renamed.get_mut() {
+        if !self.renamed {
             // Nothing more can be done; the next start removes what is left.
             let _ = fs::remove_file(&self.path);
         }
