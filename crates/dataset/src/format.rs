@@ -20,6 +20,9 @@ use crate::sizes::Sizes;
 /// A file is made in one buffer and a ZIP without its 64-bit extension ends there.
 const LARGEST_FILE: u64 = u32::MAX as u64;
 
+/// Sizes that deviate are kept in a table, which must fit into memory: 0.8 GB of it.
+const MOST_SIZES: u64 = 100_000_000;
+
 /// The files of a training set, by index.
 pub struct FileFormat {
     files: u64,
@@ -74,6 +77,15 @@ pub enum FormatError {
         /// Bytes it would have.
         bytes: u64,
     },
+    /// The table of sizes that deviate would be too long.
+    #[error(
+        "dataset.num_files_train is {files}, but files whose sizes deviate can be at most {MOST_SIZES}: \
+         lower it, or set dataset.record_length_bytes_stdev to 0"
+    )]
+    TooManySizes {
+        /// `dataset.num_files_train`
+        files: u64,
+    },
 }
 
 /// How found bytes differ from those of the file that should be there.
@@ -116,6 +128,10 @@ impl FileFormat {
     /// The files that `dataset` describes. Every file's size is checked here, so that nothing can
     /// fail once work has begun.
     pub fn new(dataset: &Dataset) -> Result<Self, FormatError> {
+        let files = dataset.num_files_train;
+        if dataset.record_length_bytes_stdev > 0.0 && files > MOST_SIZES {
+            return Err(FormatError::TooManySizes { files });
+        }
         let content = Content::new(dataset.seed, TRAIN);
         let sizes = Sizes::new(dataset);
         let kind = match dataset.format {
@@ -130,7 +146,7 @@ impl FileFormat {
             }
             Format::Npz => Kind::Npz(Npz::new(content, sizes, dataset.num_samples_per_file)),
         };
-        let this = Self { files: dataset.num_files_train, seed: dataset.seed, kind };
+        let this = Self { files, seed: dataset.seed, kind };
         this.check_sizes(dataset.format.suffix())?;
         Ok(this)
     }
@@ -329,6 +345,17 @@ mod tests {
             assert_eq!(format.total_bytes(), lengths.iter().sum::<u64>());
             assert_eq!(Some(format.largest_file()), lengths.iter().copied().max());
         }
+    }
+
+    #[test]
+    fn a_table_of_sizes_that_no_memory_holds_is_refused() {
+        let set = |stdev| Dataset {
+            record_length_bytes_stdev: stdev,
+            ..dataset(Format::Npz, 1_000_000_000_000, 60_000.0)
+        };
+        assert!(FileFormat::new(&set(0.0)).is_ok());
+        let refused = FileFormat::new(&set(1.0)).map(|_| ());
+        assert_eq!(refused, Err(FormatError::TooManySizes { files: 1_000_000_000_000 }));
     }
 
     #[test]

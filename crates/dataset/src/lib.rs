@@ -1,6 +1,7 @@
 //! What a data set is: its files' names, who reads which of them when, and every byte inside.
 //!
-//! All of it is arithmetic, so memory does not grow with the number of files or samples:
+//! All of it is arithmetic, so memory does not grow with the number of files or samples, but for 8 bytes
+//! a file where sizes deviate:
 //! - [`Layout`] turns a file's index into its [`ObjectKey`](feedrate_storage::ObjectKey), and
 //!   [`discover`] finds out, by one listing, what a store holds of a set.
 //! - [`Plan`] turns (epoch, rank, position) into the sample that is due there, through keyed
