@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::Path;
 
+use feedrate_metrics::process::{hostname, pairs};
 use feedrate_metrics::units::ByteCount;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,7 @@ impl HostFacts {
         let text =
             |path: &str| fs::read_to_string(path).map_err(ReportError::read(Path::new(path)));
         Ok(Self::parse(
-            text("/proc/sys/kernel/hostname")?.trim(),
+            &hostname().map_err(ReportError::read(Path::new("/proc/sys/kernel/hostname")))?,
             &text("/proc/cpuinfo")?,
             &text("/proc/meminfo")?,
         ))
@@ -67,13 +68,6 @@ impl HostFacts {
             meminfo,
         }
     }
-}
-
-fn pairs(text: &str) -> Pairs {
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-        .collect()
 }
 
 fn value<'a>(pairs: &'a Pairs, name: &str) -> Option<&'a str> {

@@ -37,7 +37,7 @@ mod fixtures;
 pub use comparison::{Comparison, Difference, FigureComparison, NpComparison, Side};
 pub use error::ReportError;
 pub use host::HostFacts;
-pub use origin::{Origin, Store};
+pub use origin::{Origin, Store, shell_word};
 pub use rebuild::{Rebuilt, compare, rebuild};
 pub use run::{Breakdown, RunFigures, RunReport};
 pub use study::{Series, Study};

@@ -24,10 +24,6 @@ pub enum Event<'a> {
         /// Ranks.
         processes: u32,
     },
-    /// Data generation starts.
-    GenerationStarted,
-    /// Data generation is over.
-    GenerationDone,
     /// How many steps an epoch has, with the true global numbers.
     MaxSteps {
         /// What was asked.
@@ -155,8 +151,6 @@ impl fmt::Display for Event<'_> {
                         .collect();
                 write!(f, "Running DLIO [{}] with {processes} process(es)", parts.join(" & "))
             }
-            Self::GenerationStarted => f.write_str("Starting data generation"),
-            Self::GenerationDone => f.write_str("Generation done"),
             Self::MaxSteps { workload, schedule } => write!(
                 f,
                 "Max steps per epoch: {} = {} * {} / {} / {} (samples per file * num files / batch \
@@ -324,8 +318,6 @@ mod tests {
                 workflow: Workflow { generate_data: true, train: true },
                 processes: 2,
             },
-            Event::GenerationStarted,
-            Event::GenerationDone,
             Event::MaxSteps { workload: &report.workload, schedule },
             Event::TotalTrainingSteps { steps: 3, epochs: 2 },
             Event::EpochStarting { epoch: 1, steps: 11, overridden: false },
@@ -337,8 +329,6 @@ mod tests {
         let text: Vec<String> = events.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(text.join("\n"), @"
         Running DLIO [Generating data & Training] with 2 process(es)
-        Starting data generation
-        Generation done
         Max steps per epoch: 11 = 1 * 11 / 1 / 1 (samples per file * num files / batch size / comm size)
         Total training steps is set to be 3. Will only run up to 3 steps in each epoch, 6 in all
         Starting epoch 1: 11 steps expected
@@ -389,14 +379,14 @@ mod tests {
         let path = folder.path().join("run/dlio.log");
         DlioLog::create(&path).unwrap().warning("old").unwrap();
         let log = DlioLog::create(&path).unwrap();
-        log.event(&Event::GenerationDone).unwrap();
+        log.event(&Event::BlockStarting { block: 1 }).unwrap();
         log.warning("careful").unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2);
         let (stamp, rest) = lines[0]["[OUTPUT] ".len()..].split_at(26);
         assert_eq!(stamp.as_bytes()[10], b'T');
-        assert_eq!(rest, " Generation done");
+        assert_eq!(rest, " Starting block 1");
         assert_eq!(lines[1], "[WARNING] careful");
     }
 }

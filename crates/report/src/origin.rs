@@ -32,11 +32,12 @@ impl Origin {
 
     /// The command line as one would type it into a shell.
     pub fn command(&self) -> String {
-        self.command_line.iter().map(|argument| quoted(argument)).collect::<Vec<_>>().join(" ")
+        self.command_line.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
     }
 }
 
-fn quoted(argument: &str) -> String {
+/// `argument` as a shell takes it for one word: in quotes unless it is plain.
+pub fn shell_word(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {
         argument.to_owned()

@@ -1,6 +1,7 @@
 //! Keeping secrets out of everything that is saved or shown: command lines, overrides and
 //! configuration snapshots are masked here before they reach a file.
 
+use feedrate_workload::names_secret;
 use serde_json::Value;
 
 /// What stands where a secret was.
@@ -16,7 +17,7 @@ pub fn mask_arguments<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> 
         let argument = argument.as_ref();
         masked.push(if value_is_secret { MASK.to_owned() } else { mask_argument(argument) });
         value_is_secret =
-            argument.starts_with('-') && !argument.contains('=') && is_secret(argument);
+            argument.starts_with('-') && !argument.contains('=') && names_secret(argument);
     }
     masked
 }
@@ -24,9 +25,9 @@ pub fn mask_arguments<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> 
 fn mask_argument(argument: &str) -> String {
     let argument = mask_url(argument);
     match argument.split_once('=') {
-        Some((name, _)) if is_secret(name) => format!("{name}={MASK}"),
+        Some((name, _)) if names_secret(name) => format!("{name}={MASK}"),
         // An inline mapping, whose keys may be named like a secret.
-        Some((name, value)) if value.starts_with('{') && is_secret(value) => {
+        Some((name, value)) if value.starts_with('{') && names_secret(value) => {
             format!("{name}={MASK}")
         }
         // `--set=a.b=c` holds a name and a value once more.
@@ -40,7 +41,7 @@ pub fn mask_value(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                if is_secret(key) && !value.is_null() {
+                if names_secret(key) && !value.is_null() {
                     *value = Value::String(MASK.to_owned());
                 } else {
                     mask_value(value);
@@ -53,20 +54,19 @@ pub fn mask_value(value: &mut Value) {
     }
 }
 
-/// A URL without the user name and password that it may carry (`http://user:word@host`).
+/// A text without the user names and passwords that URLs in it may carry (`http://user:word@host`).
 pub fn mask_url(text: &str) -> String {
-    let Some((head, rest)) = text.split_once("://") else { return text.to_owned() };
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    match authority.rfind('@') {
-        Some(at) => format!("{head}://{MASK}{}", &rest[at..]),
-        None => text.to_owned(),
+    let mut parts = text.split("://");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        masked.push_str("://");
+        let authority = &rest[..rest.find(['/', '?', '#', ',']).unwrap_or(rest.len())];
+        match authority.rfind('@') {
+            Some(at) => masked.extend([MASK, &rest[at..]]),
+            None => masked.push_str(rest),
+        }
     }
-}
-
-/// Key ids count too: together with a log they tell whose account it was.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    ["secret", "password", "access_key", "session_token"].iter().any(|word| name.contains(word))
+    masked
 }
 
 #[cfg(test)]
@@ -85,13 +85,15 @@ mod tests {
             "hunter2",
             "--endpoint-url=http://me:hunter2@host:9000/x",
             "http://me:hunter2@host/?a=b",
+            "http://host:9000,http://me:hunter2@other:9000",
             "--set=storage.storage_options.secret_access_key=hunter2",
             "--set",
             "reader.batch_size=4",
         ]);
         assert!(!masked.join(" ").contains("hunter2"), "{masked:?}");
         assert_eq!(masked[7], "--endpoint-url=http://***@host:9000/x");
-        assert_eq!(masked[11], "reader.batch_size=4");
+        assert_eq!(masked[9], "http://host:9000,http://***@other:9000");
+        assert_eq!(masked[12], "reader.batch_size=4");
     }
 
     #[test]
