@@ -8,10 +8,11 @@
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
+use feedrate_metrics::units::ByteCount;
 use feedrate_s3_server::{FaultRule, MemoryLimit};
 
 pub(crate) const VERSION: &str =
@@ -113,18 +114,30 @@ pub(crate) struct ReadArgs {
     pub(crate) verify: bool,
     /// Memory that the batches and windows of one process may hold together, in MiB
     #[arg(long, value_name = "MIB", default_value = "256")]
-    pub(crate) byte_budget: NonZeroU64,
+    byte_budget: NonZeroU64,
+}
+
+impl ReadArgs {
+    pub(crate) fn byte_budget(&self) -> ByteCount {
+        ByteCount(self.byte_budget.get().saturating_mul(1 << 20))
+    }
 }
 
 /// What is shown and kept.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Where results are written
-    #[arg(long, value_name = "DIR", default_value = "results")]
-    pub(crate) results_dir: PathBuf,
+    /// Where results are written, in a folder for each sweep and run [default: results]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) results_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+impl OutputArgs {
+    pub(crate) fn results_dir(&self) -> &Path {
+        self.results_dir.as_deref().unwrap_or(Path::new("results"))
+    }
 }
 
 /// What is shown.

@@ -3,7 +3,7 @@
 //! A [`Task`] is everything a training needs; a sweep's child reads it as one line of JSON from its
 //! standard input, secrets included, and answers on its standard output with one [`Message`] a line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn bounds(job: &Job) -> String {
     let ranks = job.schedule.ranks;
     format!(
         "batches and files read ahead take at most {} ({ranks} x {})",
-        ByteCount(limits.byte_budget.0 * u64::from(ranks)),
+        ByteCount(limits.byte_budget.0.saturating_mul(u64::from(ranks))),
         limits.byte_budget
     )
 }
@@ -271,9 +271,4 @@ pub(crate) fn train_task() -> anyhow::Result<Outcome> {
     // Whatever a failed rank left running ends here.
     runtime.shutdown_background();
     std::process::exit(i32::from(outcome.is_err()))
-}
-
-/// Where a sweep's child puts its report; read back by the parent.
-pub(crate) fn saved_report(folder: &Path) -> Option<RunReport> {
-    RunReport::load(folder).ok()
 }

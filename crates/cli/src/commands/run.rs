@@ -1,7 +1,6 @@
 //! `feedrate run`: one training in this process.
 
 use feedrate_metrics::record::Stamp;
-use feedrate_metrics::units::{ByteCount, MIB};
 use feedrate_report::folders::create_run_folder;
 use feedrate_workload::Schedule;
 
@@ -44,8 +43,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     }
     let input = Input::open(&access, workload, args.read.verify, runtime.handle())?;
     let folder = match &workload.output.folder {
-        Some(folder) => folder.clone(),
-        None => create_run_folder(&args.output.results_dir, &workload.model.name, Stamp::now())?,
+        // The flag stands above file and environment.
+        Some(folder) if args.output.results_dir.is_none() => folder.clone(),
+        _ => create_run_folder(args.output.results_dir(), &workload.model.name, Stamp::now())?,
     };
     let task = Task {
         workload: workload.clone(),
@@ -53,7 +53,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         access,
         origin: environment.origin(&args.workload.workload),
         verify: args.read.verify,
-        byte_budget: ByteCount(args.read.byte_budget.get() * MIB as u64),
+        byte_budget: args.read.byte_budget(),
         config: serde_json::to_value(&resolved.composed)?,
         overrides: resolved.overrides.clone(),
         folder,

@@ -1,6 +1,5 @@
 //! `feedrate serve`: the S3 server alone.
 
-use std::borrow::Cow;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use feedrate_report::shell_word;
 use feedrate_s3_server::{
     Access, AccessLogTarget, Account, KeyPair, Options, Server, Storage, read_keys_file,
 };
@@ -18,7 +18,7 @@ use crate::args::ServeArgs;
 use crate::embedded::new_keys;
 use crate::environment::Environment;
 use crate::exit::{INTERRUPTED, Outcome, usage};
-use crate::output::say;
+use crate::output::{say, tell};
 
 /// How long requests under way may take when the server is told to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,11 +50,12 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
         let server = Server::bind(options).await?;
         let endpoint = format!("http://{}", server.local_addr());
         if let Some(path) = &args.env_file {
-            let shown = exports(&endpoint, Some(&keys.own));
-            write_private(path, &format!("{shown}\n"))
+            let exports_with_keys = exports(&endpoint, Some(&keys.own));
+            write_private(path, &format!("{exports_with_keys}\n"))
                 .with_context(|| format!("cannot write --env-file {}", path.display()))?;
             say(exports(&endpoint, None));
-            eprintln!("the keys are in {0}: source it (. {0})", path.display());
+            let shown = shell_word(&path.to_string_lossy());
+            tell(format_args!("the keys are in {shown}: source it (. {shown})"));
         } else {
             say(exports(&endpoint, keys.are_generated.then_some(&keys.own)));
         }
@@ -113,20 +114,11 @@ pub(super) fn exports(endpoint: &str, keys: Option<&KeyPair>) -> String {
     let keys = keys.map_or_else(String::new, |keys| {
         format!(
             " AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={}",
-            quoted(&keys.access_key_id),
-            quoted(&keys.secret_access_key)
+            shell_word(&keys.access_key_id),
+            shell_word(&keys.secret_access_key)
         )
     });
     format!("export AWS_ENDPOINT_URL={endpoint}{keys}")
-}
-
-/// A word that a shell takes as `text`.
-fn quoted(text: &str) -> Cow<'_, str> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/+=_.:-".contains(&byte);
-    if text.bytes().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
 /// Writes `text` to the file at `path`, which only its owner can read from its first byte on. It is
@@ -187,8 +179,14 @@ mod tests {
 
     #[test]
     fn a_shell_gets_back_any_key() {
-        assert_eq!(quoted("a/b+c="), "a/b+c=");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        let keys = KeyPair {
+            access_key_id: "a/b+c=".to_owned(),
+            secret_access_key: "it's $HOME".to_owned(),
+        };
+        assert_eq!(
+            exports("http://h:9000", Some(&keys)),
+            r"export AWS_ENDPOINT_URL=http://h:9000 AWS_ACCESS_KEY_ID=a/b+c= AWS_SECRET_ACCESS_KEY='it'\''s $HOME'"
+        );
     }
 
     #[test]

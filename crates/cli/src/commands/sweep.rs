@@ -12,9 +12,9 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use feedrate_metrics::process::ProcessUsage;
 use feedrate_metrics::record::Stamp;
-use feedrate_metrics::units::{ByteCount, MIB, Seconds};
+use feedrate_metrics::units::Seconds;
 use feedrate_report::folders::{create_np_folder, create_sweep_folder};
-use feedrate_report::{HostFacts, Origin, ProcessFacts, Series, Study, Sweep, SweepRun};
+use feedrate_report::{HostFacts, Origin, ProcessFacts, RunReport, Series, Study, Sweep, SweepRun};
 use feedrate_workload::Schedule;
 
 use self::child::run_child;
@@ -28,7 +28,7 @@ use crate::exit::{Outcome, usage};
 use crate::interrupt::exit_on_signal;
 use crate::output::{say, say_json, tell};
 use crate::store::Access;
-use crate::training::{Task, saved_report};
+use crate::training::Task;
 
 pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
     let environment = Environment::capture()?;
@@ -87,6 +87,13 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
 
 /// Says what is odd about the workloads, and what several have in common once.
 fn note_warnings(quiet: bool, planned: &[Planned]) {
+    if planned.iter().any(|series| series.resolved.workload.output.folder.is_some()) {
+        note(
+            quiet,
+            "warning: output.folder has no effect on a sweep, which has a folder for each run below \
+             --results-dir",
+        );
+    }
     let mut said = Vec::new();
     for warning in planned.iter().flat_map(|series| &series.resolved.warnings) {
         if !said.contains(&warning) {
@@ -134,7 +141,7 @@ impl Turns<'_> {
             })
             .collect();
         let model = series.first().map_or("", |series| &series.sweep.model);
-        let folder = create_sweep_folder(&self.args.output.results_dir, model, start)?;
+        let folder = create_sweep_folder(self.args.output.results_dir(), model, start)?;
         let mut measured = Measured { study: Study { series }, folder, failures: Vec::new() };
         for np in &self.args.np {
             for (number, lane) in self.lanes.iter().enumerate() {
@@ -164,7 +171,7 @@ impl Turns<'_> {
             access: lane.access.clone(),
             origin: lane.origin.clone(),
             verify: args.read.verify,
-            byte_budget: ByteCount(args.read.byte_budget.get() * MIB as u64),
+            byte_budget: args.read.byte_budget(),
             config: serde_json::to_value(&resolved.composed)?,
             overrides: resolved.overrides.clone(),
             folder: folder.clone(),
@@ -179,12 +186,16 @@ impl Turns<'_> {
                 .zip(server_cpu_before)
                 .map(|(after, before)| after - before),
         };
-        let report = saved_report(&folder);
+        let report = RunReport::load(&folder).map_err(anyhow::Error::from);
         let place = folder.strip_prefix(sweep).unwrap_or(&folder).to_string_lossy();
         Ok(match (&failure, &report) {
-            (None, Some(report)) => SweepRun::finished(report, place, facts),
-            (None, None) => SweepRun::failed(np, None, place, facts, "it left no report"),
-            (Some(why), report) => SweepRun::failed(np, report.as_ref(), place, facts, why),
+            (None, Ok(report)) => SweepRun::finished(report, place, facts),
+            (None, Err(error)) => {
+                let why = format!("it left no report that can be read: {error:#}");
+                SweepRun::failed(np, None, place, facts, why)
+            }
+            // One that failed in its first epoch has not written any.
+            (Some(why), report) => SweepRun::failed(np, report.as_ref().ok(), place, facts, why),
         })
     }
 

@@ -226,3 +226,17 @@ fn a_data_set_too_large_for_memory_is_refused_before_anything_is_made() {
         .keeping_quiet_about("generated");
     assert!(!place.directory().join("results").exists());
 }
+
+#[test]
+fn results_go_where_the_flag_says_and_else_where_the_workload_says() {
+    let place = Place::new();
+    place.feedrate("datagen t0.yaml --local store").succeeds();
+    let call = |line: &str| place.feedrate(line).args("t0.yaml --local store");
+    let has = |path: &str| place.directory().join(path).exists();
+    call("run").env("DLIO_OUTPUT_FOLDER", "own").succeeds();
+    assert!(has("own/summary.json") && !has("results"));
+    call("run --results-dir flag").env("DLIO_OUTPUT_FOLDER", "other").succeeds();
+    assert!(has("flag/training/t0/run") && !has("other"));
+    call("sweep --np 1").env("DLIO_OUTPUT_FOLDER", "other").succeeds().telling(&["output.folder"]);
+    assert!(has("results/t0_np_sweep") && !has("other"));
+}
