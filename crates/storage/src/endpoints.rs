@@ -25,11 +25,11 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Notes a failed attempt. Returns whether the next one is better made elsewhere: not when
-    /// nobody ever answered here. Then the endpoint is more likely a wrong one, which would go
+    /// Notes a failed attempt. Returns whether anybody ever answered here. If so, the next attempt is
+    /// better made elsewhere; if not, the endpoint is more likely a wrong one, which would go
     /// unnoticed if the others did its work.
     pub(crate) fn failed(&self, error: &StoreError) -> bool {
-        if !matches!(*error.cause, Cause::Connect { .. }) {
+        if !matches!(*error.cause, Cause::Connect { .. } | Cause::Timeout { .. }) {
             self.answered();
         }
         self.has_answered.load(Ordering::Relaxed)

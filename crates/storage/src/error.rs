@@ -139,6 +139,9 @@ impl Cause {
                 Some("Check that these are the keys of this endpoint and that they may do this")
             }
             Self::Connect { .. } => Some("Check the endpoint, and that its server is running"),
+            Self::Timeout { .. } => {
+                Some("Check the endpoint, and that its server is not overloaded")
+            }
             _ => None,
         }
     }

@@ -40,8 +40,8 @@ pub struct RetryPolicy {
     /// No attempt begins later than this after the first began. It is longer than an attempt may
     /// take, so one that hung until its own limit is still repeated.
     pub time_limit: Duration,
-    /// As `time_limit`, where the last attempt could not connect: an endpoint that does not answer
-    /// is more often a wrong one than one that comes back.
+    /// As `time_limit`, where the last attempt could not connect, or hung and the endpoint has never
+    /// answered anybody: such an endpoint is more often a wrong one than one that comes back.
     pub connect_time_limit: Duration,
 }
 
@@ -65,10 +65,12 @@ impl RetryPolicy {
         most.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0))
     }
 
-    /// How long after the first attempt the next one may begin.
-    fn limit(&self, cause: &Cause) -> Duration {
+    /// How long after the first attempt the next one may begin, when the last ended by `cause` at an
+    /// endpoint that `has_answered` before.
+    fn limit(&self, cause: &Cause, has_answered: bool) -> Duration {
         match cause {
             Cause::Connect { .. } => self.connect_time_limit,
+            Cause::Timeout { .. } if !has_answered => self.connect_time_limit,
             _ => self.time_limit,
         }
     }
@@ -221,7 +223,7 @@ impl<'a, S: Store> Tries<'a, S> {
     async fn wait_after(&mut self, mut error: StoreError) -> Result<(), StoreError> {
         let Retrying { policy, stats, chance, .. } = self.retrying;
         let endpoint = self.endpoint();
-        let go_on_elsewhere = endpoint.failed(&error);
+        let has_answered = endpoint.failed(&error);
         self.attempts += 1;
         self.stretch_attempts += 1;
         error.attempts = self.attempts;
@@ -235,12 +237,13 @@ impl<'a, S: Store> Tries<'a, S> {
         if let Cause::Status { retry_after: Some(asked), .. } = *error.cause {
             wait = wait.max(asked);
         }
-        if self.stretch_began.elapsed().saturating_add(wait) > policy.limit(&error.cause) {
+        let limit = policy.limit(&error.cause, has_answered);
+        if self.stretch_began.elapsed().saturating_add(wait) > limit {
             return Err(error);
         }
         stats.retried(&kind);
         endpoint.retried();
-        self.turn = self.turn.wrapping_add(usize::from(go_on_elsewhere));
+        self.turn = self.turn.wrapping_add(usize::from(has_answered));
         tokio::time::sleep(wait).await;
         Ok(())
     }

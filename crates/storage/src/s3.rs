@@ -89,7 +89,10 @@ impl S3Store {
         attempt: impl Future<Output = Result<T, Cause>>,
     ) -> Result<T, StoreError> {
         let began = Instant::now();
-        let limit = self.settings.attempt_timeout;
+        let limit = match operation {
+            Operation::List => self.settings.list_timeout,
+            Operation::Get | Operation::Put => self.settings.attempt_timeout,
+        };
         let outcome = tokio::time::timeout(limit, attempt).await;
         outcome.unwrap_or(Err(Cause::Timeout { limit })).map_err(|cause| {
             let cause = self.naming_the_key(cause);

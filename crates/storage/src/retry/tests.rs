@@ -258,12 +258,25 @@ async fn an_endpoint_that_drops_packets_is_given_up_after_one_connect_timeout() 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_hung_for_its_whole_time_is_repeated_once() {
     let limit = Duration::from_mins(1);
-    let mut script = Scripted::new([Err(Cause::Timeout { limit }), Err(Cause::Timeout { limit })]);
+    let hung = || Err(Cause::Timeout { limit });
+    let mut script = Scripted::new([Ok(()), hung(), hung()]);
     script.takes = limit;
     let (store, stats) = retrying(script);
+    get(&store).await.unwrap();
     let error = get(&store).await.unwrap_err();
     assert_eq!(error.attempts, 2);
     assert_eq!(stats.summary().retries["timeout"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_takes_connections_and_never_answers_is_given_up_after_one_attempt() {
+    let limit = Duration::from_secs(20);
+    let mut script = Scripted::new([Err(Cause::Timeout { limit })]);
+    script.takes = limit;
+    let (store, _) = retrying(script);
+    let error = get(&store).await.unwrap_err();
+    assert_eq!((error.attempts, error.elapsed), (1, limit));
+    assert!(error.to_string().contains("Check the endpoint"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

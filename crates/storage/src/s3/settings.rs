@@ -33,6 +33,10 @@ pub struct S3Settings {
     /// The longest that one attempt may take, from asking for a connection to the last byte; 60 s by
     /// default.
     pub attempt_timeout: Duration,
+    /// As `attempt_timeout`, for a page of a list, which is small; 20 s by default. A list is what a
+    /// run begins with, so this is how soon an endpoint is told that takes connections and never
+    /// answers.
+    pub list_timeout: Duration,
 }
 
 impl S3Settings {
@@ -51,6 +55,7 @@ impl S3Settings {
             ca_bundle: None,
             connect_timeout: Duration::from_secs(5),
             attempt_timeout: Duration::from_mins(1),
+            list_timeout: Duration::from_secs(20),
         }
     }
 

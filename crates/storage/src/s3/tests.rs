@@ -243,8 +243,19 @@ async fn a_silent_server_is_left_when_the_attempts_time_is_over() {
         let error = get(&store).await.unwrap_err();
         assert!(matches!(*error.cause, Cause::Timeout { limit: of } if of == limit), "{error:?}");
         assert!(error.elapsed >= limit);
-        assert!(error.to_string().ends_with("no answer within the time limit of 200ms"), "{error}");
+        assert!(error.to_string().contains("no answer within the time limit of 200ms"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_list_that_is_not_answered_is_left_sooner_than_a_body() {
+    let server = Server::play([Reply::Silence]).await;
+    let limit = Duration::from_millis(200);
+    let mut settings = settings(&format!("http://127.0.0.1:{}", server.port));
+    settings.list_timeout = limit;
+    let store = S3Store::new(settings).unwrap();
+    let error = store.list("train", &mut |_| {}).await.unwrap_err();
+    assert!(matches!(*error.cause, Cause::Timeout { limit: of } if of == limit), "{error:?}");
 }
 
 #[tokio::test]
