@@ -48,6 +48,12 @@ fn settings(sweep: &Sweep) -> Vec<(String, String)> {
         let about_place = key.starts_with("output.") || key.starts_with("storage.target.");
         !about_place || key == "storage.target.region"
     });
+    // As they are written in a workload.
+    for (key, _) in &mut settings {
+        if let Some(option) = key.strip_prefix("storage.").filter(|rest| !rest.contains('.')) {
+            *key = format!("storage.storage_options.{option}");
+        }
+    }
     let host = &sweep.environment;
     let Store { location, .. } = &host.store;
     let budget = sweep.runs.iter().filter_map(|run| run.figures.byte_budget_bytes).max();

@@ -15,6 +15,9 @@ use crate::text::{UNKNOWN, counted, fixed, grouped, pass, percent, rate, short, 
 /// Windows that hold more than this share of an epoch read it nearly all at once.
 const WINDOW_WARNING_ABOVE: f64 = 0.25;
 
+/// Files that differ more than this from their nominal size were made for another workload.
+const SIZE_WARNING_ABOVE: f64 = 0.05;
+
 impl Sweep {
     /// The page for people. `folder` is where the sweep's files lie.
     pub fn to_markdown(&self, folder: &Path) -> String {
@@ -68,6 +71,14 @@ impl Sweep {
                 ));
             }
         }
+        if let Some((np, arrived)) = self.other_sizes() {
+            warnings.push(format!(
+                "At NP {np} a sample had {} bytes on average, but dataset.record_length_bytes is \
+                 {}: I/O MiB/s, which is of the latter, is not what the store delivered.",
+                bytes(arrived.round()),
+                bytes(self.record_length_bytes)
+            ));
+        }
         let (data, memory) = (self.data_set_size(), self.environment.memory_bytes);
         if self.environment.store.endpoint.is_none() && data < memory {
             warnings.push(format!(
@@ -76,6 +87,23 @@ impl Sweep {
             ));
         }
         warnings
+    }
+
+    /// The first NP whose samples were not as large as the workload says they are, and how large they
+    /// were.
+    fn other_sizes(&self) -> Option<(u32, f64)> {
+        let (dataset, nominal) = (&self.workload.dataset, self.record_length_bytes);
+        if dataset.record_length_bytes_stdev > 0.0 {
+            return None;
+        }
+        self.runs
+            .iter()
+            .filter_map(|run| {
+                let gets = run.figures.gets.filter(|gets| *gets > 0)?;
+                let samples = gets as f64 * dataset.num_samples_per_file as f64;
+                Some((run.np, run.figures.bytes_read?.0 as f64 / samples))
+            })
+            .find(|(_, arrived)| (arrived / nominal - 1.0).abs() > SIZE_WARNING_ABOVE)
     }
 
     /// Nominal bytes of the data set.
@@ -214,7 +242,10 @@ impl Sweep {
                 figures.samples_in_words(),
                 figures.io_in_words(),
                 fixed(run.wall_seconds.map(|wall| wall.0), 1),
-                pass(figures.au_met).to_owned(),
+                match run.failed {
+                    Some(_) => "failed (see Warnings)".to_owned(),
+                    None => pass(figures.au_met).to_owned(),
+                },
             ]);
         }
         text += &table.markdown();
@@ -672,6 +703,16 @@ mod tests {
         assert_eq!(sweep.warnings(), [""; 0]);
         sweep.runs[0].figures.window_share_of_epoch = Some(0.4);
         assert!(sweep.warnings()[0].contains("40 % of an epoch"));
+    }
+
+    #[test]
+    fn samples_of_another_size_than_the_workload_says_are_warned_about() {
+        let mut sweep = fixtures::sweep();
+        sweep.record_length_bytes *= 1.25;
+        let [warning] = &sweep.warnings()[..] else { panic!("{:?}", sweep.warnings()) };
+        assert!(warning.contains("on average, but dataset.record_length_bytes is"), "{warning}");
+        sweep.workload.dataset.record_length_bytes_stdev = 100.0;
+        assert_eq!(sweep.warnings(), [""; 0]);
     }
 
     #[test]

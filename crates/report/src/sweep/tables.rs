@@ -1,5 +1,7 @@
 //! A sweep as a table: tab-separated for programs, aligned for a terminal.
 
+use std::fmt::Write;
+
 use feedrate_workload::Payload;
 use serde_json::Value;
 
@@ -48,11 +50,18 @@ impl SweepRun {
     /// What the run waited for, or why it failed, in a cell of a table.
     pub(crate) fn verdict_or_failure(&self) -> String {
         match (&self.failed, self.figures.verdict) {
-            (Some(why), _) => format!("failed: {}", shortened(why, LONGEST_REASON)),
+            (Some(why), _) => format!("failed: {}", shortened(cause(why), LONGEST_REASON)),
             (None, Some(verdict)) => verdict.name().to_owned(),
             (None, None) => UNKNOWN.to_owned(),
         }
     }
+}
+
+/// Of a failed request the reason alone: "503 SlowDown" says more in a cell than which of many
+/// requests met it.
+fn cause(why: &str) -> &str {
+    let told = why.split_once(" failed after ").and_then(|(_, after)| after.split_once(": "));
+    told.map_or(why, |(_, cause)| cause)
 }
 
 impl Sweep {
@@ -99,6 +108,11 @@ impl Sweep {
             ]);
         }
         let mut text = table.aligned();
+        for run in &self.runs {
+            if let Some(reason) = &run.figures.not_measurable_reason {
+                let _ = writeln!(text, "AU at NP {} is not measurable: {reason}", run.np);
+            }
+        }
         if self.workload.reader.payload == Payload::Discard {
             text += "payload discard: bytes are received, counted and dropped; nothing lands in \
                      memory\n";
@@ -143,6 +157,18 @@ mod tests {
             assert_eq!(line.split('\t').count(), COLUMNS.len(), "{line}");
         }
         assert!(sweep.console_table().ends_with("failed: first line\n"));
+    }
+
+    #[test]
+    fn the_row_of_a_failed_request_says_the_reason() {
+        let mut sweep = fixtures::sweep();
+        let why = "rank 0: GET data/train/img_000000001_of_600000000.jpeg at s3://data at \
+                   http://storage.example:9000 failed after 1 attempt in 830.2µs: 403 \
+                   AccessDenied: no (signed with access key AK… from the environment). Check that \
+                   these are the keys of this endpoint and that they may do this";
+        sweep.add(SweepRun::failed(8, None, "NP8", ProcessFacts::default(), why));
+        let table = sweep.console_table();
+        assert!(table.lines().last().unwrap().contains("failed: 403 AccessDenied: no"), "{table}");
     }
 
     #[test]
