@@ -57,7 +57,7 @@ impl SweepRun {
     }
 }
 
-/// Of a failed request the reason alone: "503 SlowDown" says more in a cell than which of many
+/// Of a failed request the reason alone: a status and its code say more in a cell than which of many
 /// requests met it.
 fn cause(why: &str) -> &str {
     let told = why.split_once(" failed after ").and_then(|(_, after)| after.split_once(": "));
