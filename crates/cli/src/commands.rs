@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use crate::args::{Args, Command, ReadArgs};
 use crate::embedded;
 use crate::exit::{Outcome, usage};
-use crate::output::tell;
+use crate::output::{say, tell};
 use crate::training;
 
 /// Runs the command.
@@ -34,12 +34,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         Command::Workloads => Ok(workloads::run()),
         Command::Config(args) => config::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Args::command(),
-                "feedrate",
-                &mut std::io::stdout(),
-            );
+            // Into memory first: clap_complete panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "feedrate", &mut script);
+            say(String::from_utf8_lossy(&script).trim_end());
             Ok(Outcome::Finished)
         }
         Command::TrainTask => training::train_task(),

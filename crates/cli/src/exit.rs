@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::output::tell;
+use crate::output::{results_were_lost, tell};
 
 /// How a command that did its work can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// 2 usage, 3 target missed under `--require-au`.
 pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
+        Ok(_) if results_were_lost() => ExitCode::FAILURE,
         Ok(Outcome::Finished) => ExitCode::SUCCESS,
         Ok(Outcome::TargetMissed) => ExitCode::from(3),
         Err(error) => {

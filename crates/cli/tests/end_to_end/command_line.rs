@@ -71,6 +71,20 @@ fn bash_reads_the_completions() {
 }
 
 #[test]
+fn a_reader_that_stops_is_no_failure_and_a_full_disk_is_one() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_feedrate");
+    for command in ["completions bash", "workloads", "config retinanet_b200"] {
+        let piped = format!("set -o pipefail; {program} {command} | true");
+        let said = place.shell(&format!("bash -c '{piped}'")).succeeds();
+        assert_eq!(said.stderr, "");
+        let said = place.shell(&format!("{program} {command} > /dev/full")).fails(1);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        assert!(said.stderr.contains("cannot write to standard output"), "{}", said.stderr);
+    }
+}
+
+#[test]
 fn the_built_in_workloads_are_listed_and_can_be_looked_into() {
     let place = Place::new();
     let listed = place.feedrate("workloads").succeeds().stdout;
