@@ -6,7 +6,8 @@ use std::{fs, io};
 use anyhow::Context;
 use feedrate_report::Origin;
 use feedrate_storage::SharedFiles;
-use feedrate_workload::{StoreDefaults, parse_dotenv};
+use feedrate_storage::credentials::Sourced;
+use feedrate_workload::{SharedValue, StoreDefaults, parse_dotenv};
 
 /// Everything that the program takes from around it.
 pub(crate) struct Environment {
@@ -34,12 +35,13 @@ impl Environment {
 
     /// Endpoint and region of the shared files: below everything else that names them.
     pub(crate) fn store_defaults(&self) -> StoreDefaults {
-        let SharedFiles { endpoint_url, region, .. } = &self.shared;
-        let source = endpoint_url.as_ref().or(region.as_ref());
+        let shared = |sourced: &Sourced| SharedValue {
+            value: sourced.value.clone(),
+            source: sourced.source.clone(),
+        };
         StoreDefaults {
-            source: source.map(|sourced| sourced.source.clone()).unwrap_or_default(),
-            endpoint_url: endpoint_url.as_ref().map(|sourced| sourced.value.clone()),
-            region: region.as_ref().map(|sourced| sourced.value.clone()),
+            endpoint_url: self.shared.endpoint_url.as_ref().map(shared),
+            region: self.shared.region.as_ref().map(shared),
         }
     }
 

@@ -71,18 +71,13 @@ fn store_overrides(store: &StoreArgs) -> Vec<Override> {
         flag(typed.clone(), STORAGE_TYPE, "s3");
         flag(typed, ENDPOINT, &store.endpoint_urls.join(","));
     }
-    let flags = [
-        ("--bucket", Some(STORAGE_ROOT), store.bucket.as_deref()),
-        ("--aws", None, store.aws.then_some("")),
-    ];
-    for (name, key, value) in flags {
-        if let Some(value) = value {
-            let typed = format!("{name} {value}").trim_end().to_owned();
-            flag(typed.clone(), STORAGE_TYPE, "s3");
-            if let Some(key) = key {
-                flag(typed, key, value);
-            }
-        }
+    if let Some(bucket) = &store.bucket {
+        let typed = format!("--bucket {bucket}");
+        flag(typed.clone(), STORAGE_TYPE, "s3");
+        flag(typed, STORAGE_ROOT, bucket);
+    }
+    if store.aws {
+        flag("--aws".to_owned(), STORAGE_TYPE, "s3");
     }
     if let Some(region) = &store.region {
         flag(format!("--region {region}"), REGION, region);

@@ -3,6 +3,7 @@
 //! A [`Task`] is everything a training needs; a sweep's child reads it as one line of JSON from its
 //! standard input, secrets included, and answers on its standard output with one [`Message`] a line.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -138,6 +139,16 @@ pub(crate) fn execute(
     results.finish(&record)
 }
 
+/// What a run that failed has left, as the context of its error.
+#[derive(Debug)]
+struct Kept(String);
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// What the loaders may hold, for the user.
 fn bounds(job: &Job) -> String {
     let limits = job.limits();
@@ -217,13 +228,13 @@ impl Results {
         Ok(report)
     }
 
-    fn what_is_kept(&self) -> String {
+    fn what_is_kept(&self) -> Kept {
         let finished = *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner);
         let of = self.task.workload.train.epochs;
-        format!(
+        Kept(format!(
             "the run failed after {finished} of {of} epochs, which are kept in {}",
             self.task.folder.display()
-        )
+        ))
     }
 }
 
@@ -266,7 +277,10 @@ pub(crate) fn train_task() -> anyhow::Result<Outcome> {
     let outcome = Input::open(&task.access, &task.workload, task.verify, runtime.handle())
         .and_then(|input| execute(&task, input, runtime.handle(), tell));
     if let Err(error) = &outcome {
-        tell(Message::Failed(format!("{error:#}")));
+        // What is kept, and where, the sweep says itself.
+        let causes = error.chain().skip(usize::from(error.is::<Kept>()));
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        tell(Message::Failed(causes.join(": ")));
     }
     // Whatever a failed rank left running ends here.
     runtime.shutdown_background();

@@ -24,7 +24,7 @@ pub use environment::{Variables, parse_dotenv};
 pub use origin::{Origin, Remark};
 pub use overrides::Override;
 pub use resolve::{
-    Request, ResolveError, Resolved, ResolvedValue, Secrets, StoreDefaults, resolve,
+    Request, ResolveError, Resolved, ResolvedValue, Secrets, SharedValue, StoreDefaults, resolve,
 };
 pub use schedule::{Schedule, ScheduleError};
 pub use schema::names_secret;

@@ -57,22 +57,29 @@ impl fmt::Debug for Request {
 #[derive(Debug, Clone, Default)]
 pub struct StoreDefaults {
     /// `endpoint_url` of the profile.
-    pub endpoint_url: Option<String>,
+    pub endpoint_url: Option<SharedValue>,
     /// `region` of the profile.
-    pub region: Option<String>,
-    /// Where they stand, such as `~/.aws/config, profile default`.
+    pub region: Option<SharedValue>,
+}
+
+/// A value from a configuration file that is shared with other tools.
+#[derive(Debug, Clone)]
+pub struct SharedValue {
+    /// The value.
+    pub value: String,
+    /// Where it stands, such as `~/.aws/config, profile default`.
     pub source: String,
 }
 
 impl StoreDefaults {
     pub(crate) fn value_of(&self, key: &str) -> Option<(String, Origin)> {
-        let value = match key {
-            "storage.storage_options.endpoint_url" => &self.endpoint_url,
-            "storage.storage_options.region" => &self.region,
-            _ => &None,
+        let shared = match key {
+            "storage.storage_options.endpoint_url" => self.endpoint_url.as_ref(),
+            "storage.storage_options.region" => self.region.as_ref(),
+            _ => None,
         };
-        let value = value.clone().filter(|value| !value.is_empty())?;
-        Some((value, Origin::Shared(Arc::from(self.source.as_str()))))
+        let SharedValue { value, source } = shared.filter(|shared| !shared.value.is_empty())?;
+        Some((value.clone(), Origin::Shared(Arc::from(source.as_str()))))
     }
 }
 

@@ -56,11 +56,12 @@ impl Given {
     }
 
     fn shared(mut self, endpoint_url: Option<&str>, region: Option<&str>) -> Self {
-        self.request.store_defaults = StoreDefaults {
-            endpoint_url: endpoint_url.map(str::to_owned),
-            region: region.map(str::to_owned),
+        let shared = |value: &str| SharedValue {
+            value: value.to_owned(),
             source: "~/.aws/config, profile default".to_owned(),
         };
+        self.request.store_defaults =
+            StoreDefaults { endpoint_url: endpoint_url.map(shared), region: region.map(shared) };
         self
     }
 

@@ -50,17 +50,10 @@ fn follow(child: &mut Child, task: &Task, quiet: bool) -> anyhow::Result<Option<
     let mut failure = None;
     for line in BufReader::new(output).lines() {
         match serde_json::from_str(&line?)? {
-            Message::Failed(why) => failure = Some(without_what_is_kept(&why, task)),
+            Message::Failed(why) => failure = Some(why),
             message => show(&bar, steps, quiet, message),
         }
     }
     bar.finish_and_clear();
     Ok(failure)
-}
-
-/// The cause alone: a training that fails says first what it kept in which folder, and the sweep says
-/// that itself.
-fn without_what_is_kept(why: &str, task: &Task) -> String {
-    let place = format!("{}: ", task.folder.display());
-    why.split_once(&place).map_or(why, |(_, cause)| cause).to_owned()
 }
