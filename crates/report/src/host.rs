@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::ReportError;
 
 /// `name : value` lines of procfs, in the kernel's order.
-pub type Pairs = Vec<(String, String)>;
+type Pairs = Vec<(String, String)>;
 
 /// What a result says about its host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ fn value<'a>(pairs: &'a Pairs, name: &str) -> Option<&'a str> {
 
 /// Whether `host` (a name or an address, IPv6 with or without brackets) is this host: a loopback
 /// address or one that a socket can be bound to here. A name that cannot be resolved is not local.
-pub fn is_local_address(host: &str) -> bool {
+pub(crate) fn is_local_address(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let Ok(addresses) = (host, 0).to_socket_addrs() else { return false };
     addresses.into_iter().any(|address| {
@@ -87,7 +87,7 @@ pub fn is_local_address(host: &str) -> bool {
 }
 
 /// The host part of an endpoint URL: `http://me@[::1]:9000/x` gives `::1`.
-pub fn endpoint_host(url: &str) -> &str {
+pub(crate) fn endpoint_host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);

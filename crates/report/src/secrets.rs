@@ -5,12 +5,12 @@ use feedrate_workload::names_secret;
 use serde_json::Value;
 
 /// What stands where a secret was.
-pub const MASK: &str = "***";
+const MASK: &str = "***";
 
 /// A command line with its secrets masked: values of options and overrides that are named like a
 /// secret (`--set storage.storage_options.secret_access_key=…`, `--secret-access-key …`), and user
 /// information in URLs.
-pub fn mask_arguments<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Vec<String> {
+pub(crate) fn mask_arguments<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Vec<String> {
     let mut value_is_secret = false;
     let mut masked = Vec::new();
     for argument in arguments {
@@ -37,7 +37,7 @@ fn mask_argument(argument: &str) -> String {
 }
 
 /// Masks every value under a key that is named like a secret, at any depth.
-pub fn mask_value(value: &mut Value) {
+pub(crate) fn mask_value(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
@@ -55,7 +55,7 @@ pub fn mask_value(value: &mut Value) {
 }
 
 /// A text without the user names and passwords that URLs in it may carry (`http://user:word@host`).
-pub fn mask_url(text: &str) -> String {
+pub(crate) fn mask_url(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();
     for rest in parts {
