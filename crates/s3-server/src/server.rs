@@ -23,7 +23,7 @@ use crate::service::Service;
 #[non_exhaustive]
 pub enum StartError {
     /// The address is in use, not one of this host, or not allowed.
-    #[error("cannot listen on {address}: {source}{}", listen_advice(source))]
+    #[error("cannot listen on {address}{}", listen_advice(source))]
     Listen {
         /// The address asked for.
         address: SocketAddr,
@@ -58,7 +58,7 @@ pub enum StartError {
         name: String,
     },
     /// The folder cannot be served.
-    #[error("cannot serve {}: {source}{}", path.display(), directory_advice(source))]
+    #[error("cannot serve {}{}", path.display(), directory_advice(source))]
     Directory {
         /// The folder asked for.
         path: PathBuf,
@@ -74,7 +74,7 @@ pub enum StartError {
         reason: String,
     },
     /// The access log cannot be written.
-    #[error("cannot write the access log {}: {source}", path.display())]
+    #[error("cannot write the access log {}", path.display())]
     AccessLog {
         /// The file asked for.
         path: PathBuf,
