@@ -7,7 +7,7 @@
 //! - [`Plan`] turns (epoch, rank, position) into the sample that is due there, through keyed
 //!   [`Permutation`]s instead of shuffled tables, and [`Visits`] turns a rank's positions into reads.
 //! - [`FileFormat`] turns a file's index into its bytes, from counters, so that any file can be made
-//!   again to check what a store returned; [`generate`] makes them all and uploads them.
+//!   again to check what a store returned; [`generate()`] makes them all and uploads them.
 //!
 //! A format never knows where bytes come from or go to.
 

@@ -1,8 +1,8 @@
 //! The table of keys: which we read, which DLIO knows and we do not, and old spellings
 //! (spec/dlio.md section 2).
 //!
-//! Types, ranges and defaults are not here: [`crate::resolve`] states each once, where it reads the
-//! key.
+//! Types, ranges and defaults are not here: [`mod@crate::resolve`] states each once, where it reads
+//! the key.
 
 use crate::origin::Remark;
 use crate::tree::{Entry, Mapping, Node, Value};

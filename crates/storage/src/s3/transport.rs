@@ -2,8 +2,7 @@
 //!
 //! Requests come unsigned. The transport adds what belongs to the body ([`BodyCheck`]), signs with
 //! `SigV4`, and sends over a pooled connection. A success is stamped with the moment it was sent
-//! ([`SentAt`]); anything else becomes a [`Cause`](crate::Cause), so callers see either a body or a
-//! reason.
+//! ([`SentAt`]); anything else becomes a [`Cause`], so callers see either a body or a reason.
 
 use std::fmt;
 use std::sync::Arc;
