@@ -127,7 +127,8 @@ pub struct RunRecord {
     pub process: ProcessUsage,
     /// How busy the CPUs were while ranks waited.
     pub waiting_cpu: WaitingCpu,
-    /// The most files a reader could hold against what an epoch has, for the report's warning.
+    /// The most files that the readers of all ranks can hold at once ÷ the files of the data set, for
+    /// the report's warning.
     pub window_share_of_epoch: f64,
     /// The bound of the batches' memory in this process that was in force.
     pub byte_budget: ByteCount,
