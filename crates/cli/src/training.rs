@@ -15,6 +15,7 @@ use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
 use feedrate_report::dlio::{write_results, write_snapshot};
+use feedrate_report::folders::remove_results;
 use feedrate_report::log::{DlioLog, Event};
 use feedrate_report::{HostFacts, Origin, RunReport};
 use feedrate_training::{Job, Observer, Progress, ProgressNow};
@@ -172,6 +173,7 @@ struct Results {
 impl Results {
     fn new(task: &Task, schedule: Schedule, host: HostFacts) -> anyhow::Result<Self> {
         let folder = &task.folder;
+        remove_results(folder)?;
         write_snapshot(folder, &task.config, &task.overrides, &task.origin.workload_name)?;
         let log = DlioLog::create(&folder.join(&task.workload.output.log_file))?;
         log.event(&Event::Running { workflow: task.workload.workflow, processes: task.np })?;

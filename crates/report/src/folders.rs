@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use feedrate_metrics::record::Stamp;
 
-use crate::ReportError;
+use crate::{ReportError, run, sweep};
 
 /// Makes the folder of a new sweep below `results`.
 pub fn create_sweep_folder(
@@ -59,6 +59,37 @@ fn create_free(parent: &Path, name: &str) -> Result<PathBuf, ReportError> {
     }
 }
 
+/// Removes the results of an earlier run from `folder`, which a workload may name for every run
+/// (`output.folder`): if the new run fails in its first epoch, or has fewer ranks, nothing of the old
+/// one may pass for its own. Other files stay.
+///
+/// # Errors
+///
+/// The folder cannot be read, or a result in it cannot be removed.
+pub fn remove_results(folder: &Path) -> Result<(), ReportError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(ReportError::read(folder)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(ReportError::read(folder))?;
+        if entry.file_name().to_str().is_some_and(is_result) {
+            fs::remove_file(entry.path()).map_err(ReportError::write(&entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run writes a file of this name.
+fn is_result(name: &str) -> bool {
+    let of_rank = ["_output.json", "_per_epoch_stats.json"]
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+        .is_some_and(|rank| !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()));
+    of_rank || ["summary.json", run::FILE_NAME, sweep::PAGE_NAME].contains(&name)
+}
+
 /// `model` as one part of a path: what could leave the folder or trouble a shell becomes `_`.
 fn part(model: &str) -> String {
     let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
@@ -102,6 +133,26 @@ mod tests {
         let folder = create_np_folder(root.path(), 4, "retinanet", stamp).unwrap();
         let expected = format!("NP4/training/retinanet/run/{}", stamp.folder());
         assert_eq!(folder, root.path().join(expected));
+    }
+
+    #[test]
+    fn only_results_are_removed_from_a_folder_that_is_used_again() {
+        let root = tempfile::tempdir().unwrap();
+        let others = ["notes_output.json", "_output.json", "plan.txt", "train_summary.json"];
+        let results = [
+            "summary.json",
+            "feedrate.json",
+            "report.md",
+            "12_output.json",
+            "0_per_epoch_stats.json",
+        ];
+        for name in others.iter().chain(&results) {
+            fs::write(root.path().join(name), "").unwrap();
+        }
+        remove_results(root.path()).unwrap();
+        assert!(others.iter().all(|name| root.path().join(name).exists()));
+        assert!(results.iter().all(|name| !root.path().join(name).exists()));
+        remove_results(&root.path().join("not there")).unwrap();
     }
 
     #[test]
