@@ -15,7 +15,7 @@
 //! - A chunk is used when **all of it has landed**, and when its use begins the next one is asked
 //!   for: the store rests when that one lands before the other is used up, and the rank waits for a
 //!   whole chunk when it does not. Never more than one chunk is asked for in advance.
-//! - A reader has at most [`MOST_IN_FLIGHT`] GETs in flight, and at most a chunk.
+//! - A reader has at most [`CHUNKED_GETS_IN_FLIGHT`] GETs in flight, and at most a chunk.
 //! - A reader uses its files as its batches are made, and makes one when it is less than the ready
 //!   bound ahead of the rank, whether or not the batches of the other readers before it are complete.
 //! - The readers start one after the other, `stagger` apart, in each epoch.
@@ -31,13 +31,11 @@ use std::future::Ready;
 use std::time::Duration;
 
 use feedrate_dataset::Visit;
+use feedrate_workload::CHUNKED_GETS_IN_FLIGHT;
 use tokio::time::{Instant, sleep_until};
 
 use crate::loader::Visits;
 use crate::pipeline::{Pipeline, Room};
-
-/// GETs of one reader at a time, as in DLIO.
-pub(crate) const MOST_IN_FLIGHT: u64 = 64;
 
 pub(crate) struct Chunked {
     dealer: Dealer,
@@ -95,7 +93,7 @@ impl Pipeline for Chunked {
 
     fn next(&mut self, taken: u64) -> Option<(u64, Visit)> {
         let now = Instant::now();
-        let most = self.chunk.min(MOST_IN_FLIGHT);
+        let most = self.chunk.min(u64::from(CHUNKED_GETS_IN_FLIGHT));
         let mut first: Option<(u64, Visit, usize)> = None;
         for place in 0..self.readers.len() {
             let reader = &mut self.readers[place];

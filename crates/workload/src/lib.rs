@@ -30,6 +30,6 @@ pub use schedule::{Schedule, ScheduleError};
 pub use schema::names_secret;
 pub use tree::yaml::YamlError;
 pub use workload::{
-    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader,
-    Shuffle, Storage, Target, Time, Train, Workflow, Workload,
+    CHUNKED_GETS_IN_FLIGHT, DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload,
+    Pipeline, Reader, Shuffle, Storage, Target, Time, Train, Workflow, Workload,
 };

@@ -279,6 +279,10 @@ pub struct Storage {
     pub stagger_workers: bool,
 }
 
+/// GETs that one reader of the chunked pipeline has in flight at most, however large its chunk: as in
+/// DLIO's loader.
+pub const CHUNKED_GETS_IN_FLIGHT: u32 = 64;
+
 /// A store and the place in it below which `dataset.data_folder` lies. Every spelling that
 /// spec/dlio.md 3.3 allows ends in one of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use feedrate_metrics::units::ByteCount;
-use feedrate_workload::{DataLoader, Payload, Pipeline, Shuffle, Workload};
+use feedrate_workload::{CHUNKED_GETS_IN_FLIGHT, DataLoader, Payload, Pipeline, Shuffle, Workload};
 
 use super::{Sweep, SweepRun};
 use crate::run::{Percentiles, per_gib};
@@ -586,7 +586,7 @@ fn pipeline_in_words(workload: &Workload) -> String {
         Pipeline::Chunked => format!(
             "chunked, {} files a chunk, at most {} GETs in flight for each reader, {}",
             storage.prefetch_window,
-            most_in_flight(workload),
+            workload.storage.prefetch_window.min(CHUNKED_GETS_IN_FLIGHT),
             if storage.stagger_workers {
                 "readers start staggered"
             } else {
@@ -594,11 +594,6 @@ fn pipeline_in_words(workload: &Workload) -> String {
             },
         ),
     }
-}
-
-/// The bound of the chunked pipeline on a reader's GETs in flight.
-fn most_in_flight(workload: &Workload) -> u32 {
-    workload.storage.prefetch_window.min(64)
 }
 
 fn payload_in_words(payload: Payload) -> &'static str {
@@ -630,7 +625,7 @@ fn reading_ahead(workload: &Workload) -> String {
             format!(
                 "It takes them in chunks of {window}: the next chunk is fetched in the background \
                  while one is used, with at most {} GETs in flight for each reader.{stagger}",
-                most_in_flight(workload)
+                workload.storage.prefetch_window.min(CHUNKED_GETS_IN_FLIGHT)
             )
         }
     }
