@@ -52,10 +52,13 @@ pub struct WaitingCpu {
 }
 
 impl WaitingCpu {
-    /// CPU time used over CPU time there was; `None` when no waiting was sampled.
+    /// CPU time used over CPU time there was, at most 1; `None` when no waiting was sampled.
+    ///
+    /// The kernel counts CPU time in ticks of 10 ms, so over a short wait it may have counted more
+    /// than there was.
     pub fn busy_share(&self) -> Option<f64> {
         let available = self.waited.0 * self.cpus;
-        (available > 0.0).then(|| self.cpu.0 / available)
+        (available > 0.0).then(|| (self.cpu.0 / available).min(1.0))
     }
 }
 
@@ -155,6 +158,15 @@ mod tests {
         assert_eq!(usage.cpu, Seconds(2.0));
         assert_eq!(usage.peak_rss, ByteCount(2048 * 1024));
         assert_eq!(usage.age, Seconds(10.0));
+    }
+
+    #[test]
+    fn cpus_are_never_busier_than_wholly() {
+        let waiting =
+            |waited, cpu| WaitingCpu { waited: Seconds(waited), cpu: Seconds(cpu), cpus: 2.0 };
+        assert_eq!(waiting(1.0, 1.0).busy_share(), Some(0.5));
+        assert_eq!(waiting(0.01, 0.03).busy_share(), Some(1.0));
+        assert_eq!(waiting(0.0, 0.0).busy_share(), None);
     }
 
     #[test]
