@@ -94,8 +94,8 @@ impl SharedFiles {
     ///
     /// # Errors
     ///
-    /// A file that exists cannot be read or parsed, or `AWS_PROFILE` names a profile that is in
-    /// neither file.
+    /// A file that exists cannot be read or parsed, or `AWS_PROFILE` names a profile that is in neither
+    /// file. A file of `$HOME` that this user may not read counts as not there.
     pub fn load(env: &BTreeMap<String, String>) -> Result<Self, SharedFilesError> {
         let set = |name| env.get(name).filter(|value| !value.is_empty());
         let named_profile = set("AWS_PROFILE");
@@ -119,9 +119,17 @@ impl SharedFiles {
                     continue;
                 }
             };
-            let looked = match read(&path)? {
-                Some(file) => shared.take_profile(&path, &file, section, profile),
-                None => format!("{} (no such file)", path.display()),
+            let looked = match read(&path) {
+                Ok(Some(file)) => shared.take_profile(&path, &file, section, profile),
+                Ok(None) => format!("{} (no such file)", path.display()),
+                // Nobody asked for it, and HOME may be another user's, as in many containers.
+                Err(SharedFilesError::Unreadable { reason, .. })
+                    if set(variable).is_none()
+                        && reason.kind() == io::ErrorKind::PermissionDenied =>
+                {
+                    format!("{} ({reason})", path.display())
+                }
+                Err(error) => return Err(error),
             };
             shared.looked_at.push(looked);
         }
