@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use feedrate_metrics::requests::RequestStats;
 use feedrate_report::Store as ShownStore;
 use feedrate_storage::credentials::ExposedCredentials;
 use feedrate_storage::{
     Credentials, LocalStore, RetryPolicy, Retrying, S3Settings, S3Store, Store, find_credentials,
 };
-use feedrate_workload::{Override, Request, ResolveError, Resolved, Target, resolve};
+use feedrate_workload::{Override, Request, ResolveError, Resolved, Target, clean_prefix, resolve};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{StoreArgs, UploadArgs, WorkloadArgs};
@@ -137,9 +137,11 @@ impl Access {
         server: &EmbeddedServer,
         resolved: &mut Resolved,
         upload: &UploadArgs,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         let workload = &mut resolved.workload;
-        let prefix = workload.dataset.data_folder.trim_matches(['/', '.']).to_owned();
+        let folder = &workload.dataset.data_folder;
+        let prefix = clean_prefix(folder)
+            .map_err(|why| anyhow!("dataset.data_folder = {folder:?}: {why}"))?;
         let (bucket, endpoint) = (EmbeddedServer::bucket().to_owned(), server.endpoint_url());
         let shown = ShownStore::s3(&endpoint, format!("{bucket}/{prefix}"), true);
         let target = Target::S3 { bucket, prefix, endpoint_urls: vec![endpoint], region: None };
@@ -151,13 +153,13 @@ impl Access {
             None,
             "the embedded server",
         );
-        Self {
+        Ok(Self {
             target,
             credentials: Some(credentials.expose()),
             sign_payload: upload.sign_payload,
             ca_bundle: None,
             shown,
-        }
+        })
     }
 
     /// Where the data set lies below what [`Access::open`] opens.

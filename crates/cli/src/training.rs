@@ -233,10 +233,13 @@ impl Results {
     fn what_is_kept(&self) -> Kept {
         let finished = *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner);
         let of = self.task.workload.train.epochs;
-        Kept(format!(
-            "the run failed after {finished} of {of} epochs, which are kept in {}",
-            self.task.folder.display()
-        ))
+        let folder = self.task.folder.display();
+        Kept(match finished {
+            0 => format!("the run failed before its first epoch was over; its log is in {folder}"),
+            _ => format!(
+                "the run failed after {finished} of {of} epochs, which are kept in {folder}"
+            ),
+        })
     }
 }
 

@@ -12,6 +12,8 @@ use crate::units::Seconds;
 const CLIENT_BOUND_FROM: f64 = 0.90;
 /// Barriers are the limit from this share of the lost time on.
 const BARRIER_BOUND_ABOVE: f64 = 0.50;
+/// Less waiting than this, as sampled, says nothing about the CPUs: they are looked at every 10 ms.
+const WAITED_AT_LEAST: Seconds = Seconds(0.1);
 /// Below this share of lost time there is nothing to blame.
 const NOTHING_LOST_BELOW: f64 = 0.01;
 
@@ -89,7 +91,8 @@ pub fn verdict(run: &RunRecord) -> Option<Verdict> {
     if lost.0 < NOTHING_LOST_BELOW * shares.total.0 {
         return Some(Verdict::AcceleratorBound);
     }
-    if run.waiting_cpu.busy_share().is_some_and(|share| share >= CLIENT_BOUND_FROM) {
+    let busy = run.waiting_cpu.busy_share().filter(|_| run.waiting_cpu.waited >= WAITED_AT_LEAST);
+    if busy.is_some_and(|share| share >= CLIENT_BOUND_FROM) {
         return Some(Verdict::ClientBound);
     }
     if shares.barrier.0 > BARRIER_BOUND_ABOVE * lost.0 {

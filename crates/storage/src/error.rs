@@ -147,10 +147,12 @@ impl Cause {
     }
 
     /// The kind under which a repeated attempt is counted (`503`, `reset`, `connect` …), or `None`
-    /// when repeating it cannot help. 429 and 5xx, broken and refused connections, timeouts and
+    /// when repeating it cannot help. 429 and 5xx (not 501 and 507), broken and refused connections, timeouts and
     /// truncated bodies may be repeated.
     pub fn retry_kind(&self) -> Option<String> {
         match self {
+            // 501 and 507 will be answered again: what is asked is not known, or does not fit.
+            Self::Status { status: 501 | 507, .. } => None,
             Self::Status { status, .. } if *status == 429 || *status >= 500 => {
                 Some(status.to_string())
             }
@@ -180,6 +182,8 @@ mod tests {
             (status(503, Some("SlowDown"), None), Some("503")),
             (status(500, None, None), Some("500")),
             (status(429, None, None), Some("429")),
+            (status(501, Some("NotImplemented"), None), None),
+            (status(507, Some("InsufficientStorage"), None), None),
             (status(403, Some("AccessDenied"), None), None),
             (status(416, None, None), None),
             (Cause::Connect { reason: text() }, Some("connect")),

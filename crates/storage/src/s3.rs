@@ -104,9 +104,11 @@ impl S3Store {
     fn naming_the_key(&self, cause: Cause) -> Cause {
         match cause {
             Cause::Status { status: status @ (401 | 403), code, message, retry_after } => {
-                let message = message.unwrap_or_default();
-                let message = format!("{message} (signed with {})", self.settings.credentials);
-                let message = Some(message.trim_start().to_owned());
+                let signed = format!("signed with {}", self.settings.credentials);
+                let message = Some(match message {
+                    Some(message) => format!("{message} ({signed})"),
+                    None => signed,
+                });
                 Cause::Status { status, code, message, retry_after }
             }
             other => other,

@@ -63,8 +63,12 @@ pub(crate) fn run(
         let batch = waiting.during(|| loader.next_batch())?;
         let taken = Moment::now();
         let drawn = accelerator.draw();
-        taken.after(drawn).sleep_until();
-        let computed = Moment::now();
+        let computed = if drawn.0 > 0.0 {
+            taken.after(drawn).sleep_until();
+            Moment::now()
+        } else {
+            taken
+        };
         samples += batch.samples();
         bytes += batch.arrived();
         drop(batch);

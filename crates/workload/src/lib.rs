@@ -21,6 +21,7 @@ pub mod tree;
 mod workload;
 
 pub use environment::{Variables, parse_dotenv};
+pub use location::clean_prefix;
 pub use origin::{Origin, Remark};
 pub use overrides::Override;
 pub use resolve::{

@@ -56,8 +56,11 @@ pub(crate) fn bucket_and_prefix(text: &str) -> Result<(String, String), String> 
     Ok((bucket.to_owned(), clean_prefix(prefix)?))
 }
 
-/// A prefix in its one form: names joined by single slashes, none at either end, no `.`.
-pub(crate) fn clean_prefix(text: &str) -> Result<String, String> {
+/// A prefix in a bucket in its one form: names joined by single slashes, none at either end, no `.`.
+///
+/// # Errors
+/// It has a `..`; the text says so.
+pub fn clean_prefix(text: &str) -> Result<String, String> {
     let names: Vec<_> = text.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     if names.contains(&"..") {
         return Err("'..' has no meaning in a bucket".to_owned());

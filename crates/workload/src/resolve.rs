@@ -164,18 +164,23 @@ pub enum ResolveError {
     #[error("the workload file cannot be used: {0}")]
     Yaml(YamlError),
     /// Keys or values are wrong; all that are.
-    #[error("{}", list(.0))]
-    Invalid(Vec<Remark>),
+    #[error("{}", list(problems, warnings))]
+    Invalid {
+        /// What is wrong.
+        problems: Vec<Remark>,
+        /// What is odd but would not have been an error: a misspelt key may be the cause of one.
+        warnings: Vec<Remark>,
+    },
 }
 
-fn list(problems: &[Remark]) -> String {
+fn list(problems: &[Remark], warnings: &[Remark]) -> String {
     let count = match problems.len() {
         1 => "1 problem".to_owned(),
         count => format!("{count} problems"),
     };
-    problems.iter().fold(format!("{count} in the configuration:"), |list, problem| {
-        format!("{list}\n  {problem}")
-    })
+    let problems = problems.iter().map(|problem| format!("\n  {problem}"));
+    let warnings = warnings.iter().map(|warning| format!("\n  warning: {warning}"));
+    format!("{count} in the configuration:{}", problems.chain(warnings).collect::<String>())
 }
 
 /// Joins the layers of `request` into a workload, or lists every problem in them.
@@ -234,7 +239,7 @@ fn resolve_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Resolv
     problems.append(&mut settings.problems);
     warnings.append(&mut settings.warnings);
     if !problems.is_empty() {
-        return Err(ResolveError::Invalid(problems));
+        return Err(ResolveError::Invalid { problems, warnings });
     }
     let mut values = settings.values;
     values.sort_by_key(|value| schema::position(value.key));
@@ -448,7 +453,8 @@ fn reader(settings: &mut Settings<'_>, framework: &Setting<Framework>) -> Reader
         Framework::Tensorflow => DataLoader::Tensorflow,
     };
     let loader = settings.choice("reader.data_loader", &DATA_LOADERS, own);
-    if loader.value != own {
+    let framework_is_known = !settings.problems.iter().any(|problem| problem.key == "framework");
+    if loader.value != own && framework_is_known {
         settings.object(
             &loader.origin,
             "reader.data_loader",

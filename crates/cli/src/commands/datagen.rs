@@ -8,12 +8,13 @@ use feedrate_dataset::{
 };
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, GIB};
+use feedrate_report::Origin;
 use feedrate_workload::Workload;
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::{note, note_warnings, runtime};
-use crate::args::DatagenArgs;
+use crate::args::{DatagenArgs, StoreArgs, WorkloadArgs};
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
@@ -46,6 +47,9 @@ pub(super) fn run(args: &DatagenArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Generates `workload`'s files in the store behind `access`; returns where that is.
+///
+/// The store is asked first for a listing of what cannot be there, so that a wrong endpoint, bucket or
+/// key is told by one quick request and not by as many uploads as go out at once.
 pub(super) fn generate_into(
     access: &Access,
     workload: &Workload,
@@ -57,6 +61,8 @@ pub(super) fn generate_into(
     let requests = Arc::new(RequestStats::new());
     let store = access.open(Arc::clone(&requests))?;
     let location = format!("{} of {}", layout.folder(), store.location());
+    let nothing = format!("{}/.feedrate-preflight", layout.folder());
+    runtime.block_on(store.list(&nothing, &mut |_| ()))?;
     let done = Arc::new(GenerateProgress::new(&format));
     let bar = progress::generation(done.total_bytes(), quiet);
     let shower = runtime.spawn({
@@ -90,4 +96,29 @@ pub(super) fn told(summary: &GenerateSummary) -> String {
         ByteCount(summary.bytes),
         summary.bytes as f64 / GIB / seconds.max(1e-9),
     )
+}
+
+/// The command that generates what another one misses.
+pub(super) fn command_line(workload: &WorkloadArgs, store: &StoreArgs, files: u64) -> String {
+    let mut command = vec!["feedrate".to_owned(), "datagen".to_owned(), workload.workload.clone()];
+    let mut option = |name: &str, value: &str| command.extend([name.to_owned(), value.to_owned()]);
+    option("--files", &files.to_string());
+    for set in &workload.set {
+        option("--set", set);
+    }
+    for endpoint in &store.endpoint_urls {
+        option("--endpoint-url", endpoint);
+    }
+    for (name, value) in [("--bucket", &store.bucket), ("--region", &store.region)] {
+        if let Some(value) = value {
+            option(name, value);
+        }
+    }
+    if let Some(folder) = &store.local {
+        option("--local", &folder.to_string_lossy());
+    }
+    if store.aws {
+        command.push("--aws".to_owned());
+    }
+    Origin::new("", command, "").command()
 }

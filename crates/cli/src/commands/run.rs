@@ -1,10 +1,12 @@
 //! `feedrate run`: one training in this process.
 
+use anyhow::anyhow;
+use feedrate_dataset::DiscoverError;
 use feedrate_metrics::record::Stamp;
 use feedrate_report::folders::create_run_folder;
 use feedrate_workload::Schedule;
 
-use super::datagen::{generate_into, told};
+use super::datagen::{command_line, generate_into, told};
 use super::{check_reading, note, note_warnings, runtime};
 use crate::args::RunArgs;
 use crate::environment::Environment;
@@ -41,7 +43,8 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         }
         note(quiet, told(&summary));
     }
-    let input = Input::open(&access, workload, args.read.verify, runtime.handle())?;
+    let input = Input::open(&access, workload, args.read.verify, runtime.handle())
+        .map_err(|error| with_command(error, args, workload.dataset.num_files_train))?;
     let folder = match &workload.output.folder {
         // The flag stands above file and environment.
         Some(folder) if args.output.results_dir.is_none() => folder.clone(),
@@ -85,5 +88,16 @@ pub(super) fn show(bar: &indicatif::ProgressBar, steps: u64, quiet: bool, messag
         }
         Message::Note(text) => bar.suspend(|| note(quiet, text)),
         Message::Failed(_) => {}
+    }
+}
+
+/// Tells with a missing data set how to generate it.
+fn with_command(error: anyhow::Error, args: &RunArgs, files: u64) -> anyhow::Error {
+    match error.downcast_ref::<DiscoverError>() {
+        None | Some(DiscoverError::List(_)) => error,
+        Some(missing) => {
+            let command = command_line(&args.workload, &args.store, files);
+            anyhow!("{missing}.\nTo generate it, run\n  {command}")
+        }
     }
 }

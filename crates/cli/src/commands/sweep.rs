@@ -60,7 +60,7 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
     let accesses = planned
         .iter_mut()
         .map(|series| match &server {
-            Some(server) => Ok(Access::embedded(server, &mut series.resolved, &args.upload)),
+            Some(server) => Access::embedded(server, &mut series.resolved, &args.upload),
             None => Access::new(&series.resolved, &args.upload, &environment),
         })
         .collect::<anyhow::Result<Vec<_>>>()?;

@@ -12,13 +12,12 @@ use feedrate_dataset::{DiscoverError, FileFormat, Layout, discover};
 use feedrate_metrics::process::available_memory;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
-use feedrate_report::Origin;
 use feedrate_workload::Workload;
 use tokio::runtime::Handle;
 
 use super::plan::Planned;
-use crate::args::{StoreArgs, SweepArgs, WorkloadArgs};
-use crate::commands::datagen::{generate_into, told};
+use crate::args::SweepArgs;
+use crate::commands::datagen::{command_line, generate_into, told};
 use crate::commands::note;
 use crate::environment::Environment;
 use crate::store::Access;
@@ -130,7 +129,7 @@ pub(super) fn provide(
             }
             Some(what) => {
                 let files = workload.dataset.num_files_train;
-                let command = datagen_command(&planned.workload, &args.store, files);
+                let command = command_line(&planned.workload, &args.store, files);
                 let _ = writeln!(missing, "{what}.\nTo generate it, run\n  {command}");
             }
         }
@@ -166,29 +165,4 @@ fn lacking(
         Err(DiscoverError::List(error)) => Err(error.into()),
         Err(missing) => Ok(Some(missing.to_string())),
     }
-}
-
-/// The command that generates what a sweep misses.
-fn datagen_command(workload: &WorkloadArgs, store: &StoreArgs, files: u64) -> String {
-    let mut command = vec!["feedrate".to_owned(), "datagen".to_owned(), workload.workload.clone()];
-    let mut option = |name: &str, value: &str| command.extend([name.to_owned(), value.to_owned()]);
-    option("--files", &files.to_string());
-    for set in &workload.set {
-        option("--set", set);
-    }
-    for endpoint in &store.endpoint_urls {
-        option("--endpoint-url", endpoint);
-    }
-    for (name, value) in [("--bucket", &store.bucket), ("--region", &store.region)] {
-        if let Some(value) = value {
-            option(name, value);
-        }
-    }
-    if let Some(folder) = &store.local {
-        option("--local", &folder.to_string_lossy());
-    }
-    if store.aws {
-        command.push("--aws".to_owned());
-    }
-    Origin::new("", command, "").command()
 }
