@@ -153,6 +153,15 @@ fn an_empty_metric_window_is_said_to_be_not_measurable_and_is_never_negative() {
 }
 
 #[test]
+fn a_step_without_computation_computes_nothing() {
+    let (place, server) = (Place::new(), serve().start());
+    place.feedrate("datagen t0.yaml").on(&server).succeeds();
+    place.feedrate("run t0.yaml").set(&["train.computation_time=0"]).on(&server).succeeds();
+    let compute = place.run().steps(0, 1, "compute");
+    assert_eq!(compute, [0.0; 4]);
+}
+
+#[test]
 fn a_run_does_the_parts_that_its_workflow_names() {
     let (place, server) = (Place::new(), serve().start());
     place.feedrate("run t0.yaml").set(&["workflow.train=false"]).on(&server).fails(2).telling(&[

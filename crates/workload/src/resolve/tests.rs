@@ -120,6 +120,15 @@ fn local(target: &Target) -> &str {
 }
 
 #[test]
+fn what_is_odd_is_told_beside_what_is_wrong() {
+    let text =
+        B0.replace("num_files_train", "num_file_train").replace("batch_size: 4", "batch_size: x");
+    let said = yaml(&text).resolve().unwrap_err().to_string();
+    assert!(said.contains("1 problem") && said.contains("reader.batch_size"), "{said}");
+    assert!(said.contains("warning: ") && said.contains("num_files_train"), "{said}");
+}
+
+#[test]
 fn the_presets_hold_the_published_numbers_and_give_no_warning() {
     let images = |num_files_train, record_length_bytes, record_length_bytes_stdev| Dataset {
         data_folder: "data/retinanet".to_owned(),
