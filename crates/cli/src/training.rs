@@ -5,7 +5,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -167,7 +168,7 @@ struct Results {
     schedule: Schedule,
     host: HostFacts,
     log: DlioLog,
-    finished_epochs: Mutex<u32>,
+    finished_epochs: AtomicU32,
 }
 
 impl Results {
@@ -182,7 +183,7 @@ impl Results {
             let epochs = task.workload.train.epochs;
             log.event(&Event::TotalTrainingSteps { steps, epochs })?;
         }
-        Ok(Self { task: task.clone(), schedule, host, log, finished_epochs: Mutex::new(0) })
+        Ok(Self { task: task.clone(), schedule, host, log, finished_epochs: AtomicU32::new(0) })
     }
 
     fn warn(&self, text: &str) -> anyhow::Result<()> {
@@ -201,10 +202,10 @@ impl Results {
         )
     }
 
-    fn log_epoch(&self, record: &RunRecord) -> Result<(), feedrate_report::ReportError> {
-        let Some(epoch) = record.epochs.last() else { return Ok(()) };
+    fn log_epoch(&self, report: &RunReport) -> Result<(), feedrate_report::ReportError> {
+        let Some(epoch) = report.record.epochs.last() else { return Ok(()) };
         let Some(rank) = epoch.ranks.first() else { return Ok(()) };
-        let window = self.report(record).window();
+        let window = report.window();
         for block in &rank.blocks {
             let asked = self.task.workload.train.computation_time;
             for event in Event::of_block(epoch.epoch, block, &window, &self.schedule, asked) {
@@ -219,7 +220,7 @@ impl Results {
         let report = self.report(record);
         write_results(&self.task.folder, &report)?;
         report.save(&self.task.folder)?;
-        self.log_epoch(record)
+        self.log_epoch(&report)
     }
 
     fn finish(&self, record: &RunRecord) -> anyhow::Result<RunReport> {
@@ -231,7 +232,7 @@ impl Results {
     }
 
     fn what_is_kept(&self) -> Kept {
-        let finished = *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let finished = self.finished_epochs.load(Ordering::Relaxed);
         let of = self.task.workload.train.epochs;
         let folder = self.task.folder.display();
         Kept(match finished {
@@ -253,8 +254,7 @@ impl Observer for Results {
 
     fn epoch_ended(&self, record: &RunRecord) -> Result<(), String> {
         self.save(record).map_err(|error| format!("{:#}", anyhow!(error)))?;
-        *self.finished_epochs.lock().unwrap_or_else(PoisonError::into_inner) =
-            record.epochs.len() as u32;
+        self.finished_epochs.store(record.epochs.len() as u32, Ordering::Relaxed);
         Ok(())
     }
 }

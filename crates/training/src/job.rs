@@ -103,12 +103,12 @@ impl Job {
     }
 
     /// The order of GETs among the ranks, from what their accelerators consume.
-    fn turns(&self) -> Arc<Turns> {
+    fn turns(&self, limits: &Limits) -> Arc<Turns> {
         let ranks = self.schedule.ranks;
         let samples_per_step = self.schedule.batch_size as f64 * f64::from(ranks);
         let files_per_step = samples_per_step / self.workload.dataset.num_samples_per_file as f64;
         let seconds_per_step = self.workload.train.computation_time.mean().abs();
-        let most = self.limits().most_files_ahead().saturating_mul(u64::from(ranks));
+        let most = limits.most_files_ahead().saturating_mul(u64::from(ranks));
         Turns::new(ranks, files_per_step / seconds_per_step, most as usize)
     }
 }
@@ -125,9 +125,10 @@ pub fn run(
 ) -> Result<RunRecord, RunError> {
     check_payload(job.workload.reader.payload, job.source.verify)?;
     let waiting = Arc::new(Waiting::default());
+    let limits = job.limits();
     let shared = Arc::new(Shared {
-        limits: job.limits(),
-        turns: job.turns(),
+        turns: job.turns(&limits),
+        limits,
         sampler: Sampler::start(Arc::clone(&waiting), job.co_located),
         waiting,
         observer,

@@ -24,7 +24,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
 
 use super::{
@@ -44,6 +44,12 @@ const RENAME_ATTEMPTS: usize = 20;
 /// The buckets below one folder.
 #[derive(Debug)]
 pub(crate) struct DirectoryStore(Arc<Shared>);
+
+/// A write's hold on the store: alone, or beside others.
+struct Commit<'a> {
+    _alone: Option<RwLockWriteGuard<'a, ()>>,
+    _shared: Option<RwLockReadGuard<'a, ()>>,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -210,6 +216,19 @@ impl Drop for Shared {
 }
 
 impl Shared {
+    /// Lets a write of `path` go on under its condition, and keeps what was checked true until what
+    /// is returned is dropped. Writes without a condition do not exclude each other.
+    fn begin_commit(&self, path: &Path, condition: &WriteCondition) -> StoreResult<Commit<'_>> {
+        if !condition.is_any() {
+            let shared = self.commits.read().unwrap_or_else(PoisonError::into_inner);
+            return Ok(Commit { _alone: None, _shared: Some(shared) });
+        }
+        let alone = self.commits.write().unwrap_or_else(PoisonError::into_inner);
+        let current = file::open(path)?;
+        condition.check(current.as_ref().map(|(_, info)| info))?;
+        Ok(Commit { _alone: Some(alone), _shared: None })
+    }
+
     /// The folder of a bucket.
     fn bucket(&self, name: &str) -> StoreResult<PathBuf> {
         let path = self.root.join(name);
@@ -255,15 +274,7 @@ impl Shared {
         let folder = self.bucket(bucket)?;
         let path = key::path(&folder, key)?;
         let info = blob.seal(self.now(), attributes)?;
-        let _alone;
-        let _shared;
-        if condition.is_any() {
-            _alone = self.commits.write().unwrap_or_else(PoisonError::into_inner);
-            let current = file::open(&path)?;
-            condition.check(current.as_ref().map(|(_, info)| info))?;
-        } else {
-            _shared = self.commits.read().unwrap_or_else(PoisonError::into_inner);
-        }
+        let _commit = self.begin_commit(&path, condition)?;
         let parent = path.parent().unwrap_or(&folder);
         for attempt in 1.. {
             let renamed = fs::create_dir_all(parent).and_then(|()| blob.rename_to(&path));
@@ -287,15 +298,7 @@ impl Shared {
     fn delete(&self, bucket: &str, key: &str, condition: &WriteCondition) -> StoreResult<()> {
         let folder = self.bucket(bucket)?;
         let Ok(path) = key::path(&folder, key) else { return condition.check(None) };
-        let _alone;
-        let _shared;
-        if condition.is_any() {
-            _alone = self.commits.write().unwrap_or_else(PoisonError::into_inner);
-            let current = file::open(&path)?;
-            condition.check(current.as_ref().map(|(_, info)| info))?;
-        } else {
-            _shared = self.commits.read().unwrap_or_else(PoisonError::into_inner);
-        }
+        let _commit = self.begin_commit(&path, condition)?;
         // A folder is no object, and nothing is no object either.
         if path.is_dir() {
             return Ok(());
