@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -98,53 +97,5 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// a folder.
     fn endpoint(&self) -> Option<&str> {
         None
-    }
-}
-
-impl<S: Store + ?Sized> Store for Arc<S> {
-    fn get<'a>(
-        &'a self,
-        key: &'a ObjectKey,
-        range: Option<Range<u64>>,
-        into: &'a mut Vec<u8>,
-    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
-        (**self).get(key, range, into)
-    }
-
-    fn get_discarding<'a>(
-        &'a self,
-        key: &'a ObjectKey,
-        range: Option<Range<u64>>,
-    ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
-        (**self).get_discarding(key, range)
-    }
-
-    fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        (**self).put(key, body)
-    }
-
-    fn list<'a>(
-        &'a self,
-        prefix: &'a str,
-        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        (**self).list(prefix, page)
-    }
-
-    fn list_after<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: &'a ObjectKey,
-        page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        (**self).list_after(prefix, after, page)
-    }
-
-    fn location(&self) -> String {
-        (**self).location()
-    }
-
-    fn endpoint(&self) -> Option<&str> {
-        (**self).endpoint()
     }
 }
