@@ -101,7 +101,8 @@ fn the_columns_of_a_sample_add_up_to_its_record() {
             continue;
         }
         let bytes: u64 = columns.iter().map(|column| column_bytes(&workload, &column.name)).sum();
-        assert_eq!(bytes as f64, workload.dataset.record_length_bytes, "{}", preset.name);
+        let missing = workload.dataset.record_length_bytes - bytes as f64;
+        assert!(missing.abs() < 0.5, "{}: {missing} bytes", preset.name);
     }
     let dlrm = workload("dlrm_b200");
     let of_type =
@@ -185,7 +186,8 @@ fn shows(cell: &str, value: f64) -> bool {
     let digits = cell.replace(',', "");
     let places = digits.split_once('.').map_or(0, |(_, places)| places.len());
     let Ok(shown) = digits.parse::<f64>() else { return false };
-    (shown - value).abs() <= 0.5000001 * 10_f64.powi(-(places as i32))
+    // A little more than a half, for what binary fractions cannot say.
+    (shown - value).abs() <= 0.500_001 * 10_f64.powf(-(places as f64))
 }
 
 #[test]
