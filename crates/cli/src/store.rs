@@ -49,6 +49,7 @@ pub(crate) fn resolve_workload(
         dotenv: environment.dotenv.clone(),
         store_defaults: environment.store_defaults(),
         aws: store.aws,
+        strict: false,
     };
     resolve(&request).map_err(|error| match error {
         ResolveError::UnknownWorkload { .. } => usage(error.to_string()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use feedrate_dataset::FileFormat;
+use feedrate_workload::testing::workload;
 use feedrate_workload::{Dataset, Format};
 
 /// RetinaNet's record length.
@@ -17,14 +18,10 @@ const MANY: usize = 1024;
 
 fn files(format: Format) -> FileFormat {
     let dataset = Dataset {
-        data_folder: "data/bench".to_owned(),
         format,
         num_files_train: 1 << 20,
-        num_samples_per_file: 1,
         record_length_bytes: RECORD as f64,
-        record_length_bytes_stdev: 0.0,
-        file_prefix: "img".to_owned(),
-        seed: 10,
+        ..workload(&[]).dataset
     };
     FileFormat::new(&dataset).expect("the bench's data set can be made")
 }

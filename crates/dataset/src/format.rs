@@ -77,6 +77,12 @@ pub enum FormatError {
         /// Bytes it would have.
         bytes: u64,
     },
+    /// Files of this kind are not made or read yet.
+    #[error("{what} is not supported yet: formats are jpeg and npz, of bytes, without compression")]
+    NotYet {
+        /// Key and value.
+        what: String,
+    },
     /// The table of sizes that deviate would be too long.
     #[error(
         "dataset.num_files_train is {files}, but files whose sizes deviate can be at most {MOST_SIZES}: \
@@ -145,6 +151,11 @@ impl FileFormat {
                 Kind::Jpeg(Jpeg::new(content, sizes, dataset.record_length_bytes as u64))
             }
             Format::Npz => Kind::Npz(Npz::new(content, sizes, dataset.num_samples_per_file)),
+            other => {
+                return Err(FormatError::NotYet {
+                    what: format!("dataset.format {}", other.suffix()),
+                });
+            }
         };
         let this = Self { files, seed: dataset.seed, kind };
         this.check_sizes(dataset.format.suffix())?;

@@ -185,12 +185,8 @@ impl FileOrder {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::PathBuf;
 
-    use feedrate_workload::{
-        DataLoader, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader, Storage,
-        Target, Time, Train, Workflow,
-    };
+    use feedrate_workload::Format;
     use proptest::prelude::*;
 
     use super::*;
@@ -231,36 +227,15 @@ mod tests {
         fn workload(&self) -> Workload {
             let mut set = dataset(Format::Npz, self.files, 1000.0);
             set.num_samples_per_file = self.samples_per_file;
-            Workload {
-                framework: Framework::Pytorch,
-                model: Model { name: "t0".to_owned(), kind: None },
-                workflow: Workflow { generate_data: false, train: true },
-                dataset: set,
-                reader: Reader {
-                    data_loader: DataLoader::Pytorch,
-                    batch_size: self.batch,
-                    read_threads: 2,
-                    prefetch_size: 2,
-                    file_shuffle: self.file_shuffle,
-                    sample_shuffle: self.sample_shuffle,
-                    pipeline: Pipeline::Sliding,
-                    payload: Payload::Land,
-                },
-                train: Train {
-                    epochs: 2,
-                    computation_time: Time::Constant { mean: 0.0 },
-                    total_training_steps: self.steps,
-                    seed: self.seed,
-                    seed_change_epoch: self.seed_change_epoch,
-                },
-                metric: Metric { au: 0.9, exclude_start_steps: 1, exclude_end_steps: 0 },
-                output: Output { folder: None, log_file: "dlio.log".to_owned() },
-                storage: Storage {
-                    target: Target::Local { root: PathBuf::from("data/t0") },
-                    prefetch_window: 64,
-                    stagger_workers: true,
-                },
-            }
+            let mut workload = feedrate_workload::testing::workload(&[]);
+            workload.dataset = set;
+            workload.reader.batch_size = self.batch;
+            workload.reader.file_shuffle = self.file_shuffle;
+            workload.reader.sample_shuffle = self.sample_shuffle;
+            workload.train.total_training_steps = self.steps;
+            workload.train.seed = self.seed;
+            workload.train.seed_change_epoch = self.seed_change_epoch;
+            workload
         }
 
         fn schedule(&self) -> Schedule {

@@ -1,5 +1,6 @@
 //! A data set description for tests.
 
+use feedrate_workload::testing::workload;
 use feedrate_workload::{Dataset, Format};
 
 /// A set of `files` files of one sample of `record_length` bytes.
@@ -8,10 +9,7 @@ pub(crate) fn dataset(format: Format, files: u64, record_length: f64) -> Dataset
         data_folder: "data/t0".to_owned(),
         format,
         num_files_train: files,
-        num_samples_per_file: 1,
         record_length_bytes: record_length,
-        record_length_bytes_stdev: 0.0,
-        file_prefix: "img".to_owned(),
-        seed: 10,
+        ..workload(&[]).dataset
     }
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Layout};
 use feedrate_storage::{Fetched, Listed, MemoryStore, ObjectKey, Store, StoreError};
-use feedrate_workload::{Override, Request, Workload, resolve};
+use feedrate_workload::Workload;
+pub use feedrate_workload::testing::workload;
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -20,19 +21,6 @@ use crate::{BufferPool, Source};
 
 /// A delay that does not end.
 pub const NEVER: Duration = Duration::MAX;
-
-/// The preset `retinanet_b200` as npz files of 4,096 samples' bytes, with `options` (`a.b=c`) on top.
-///
-/// # Panics
-/// When they do not resolve.
-pub fn workload(options: &[&str]) -> Workload {
-    let small = ["dataset.format=npz", "dataset.record_length_bytes=4096"];
-    let overrides = small.iter().chain(options).map(|&option| Override::set(option)).collect();
-    let workload = "retinanet_b200".to_owned();
-    resolve(&Request { workload, overrides, ..Request::default() })
-        .unwrap_or_else(|error| panic!("{error}"))
-        .workload
-}
 
 /// How long a GET of this key takes, with so many in flight, itself among them.
 type Delay = Box<dyn Fn(&ObjectKey, usize) -> Duration + Send + Sync>;

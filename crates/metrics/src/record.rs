@@ -85,7 +85,7 @@ pub struct RankEpoch {
     pub host: String,
     /// When its epoch clock started: behind a barrier, with an empty pipeline.
     pub start: Stamp,
-    /// When its epoch was over, the barrier behind the last step included.
+    /// When its training was over, the barrier behind the last step included.
     pub end: Stamp,
     /// The monotonic time between the two.
     pub duration: Seconds,
@@ -95,8 +95,40 @@ pub struct RankEpoch {
     pub samples: u64,
     /// Bytes of its samples' files that arrived, read once per visit to a file.
     pub bytes: ByteCount,
+    /// The evaluation behind the training of this epoch, if one was due.
+    pub evaluation: Option<Evaluation>,
+    /// When everything of the epoch was over, evaluation included (DLIO's `end`).
+    pub over: Stamp,
     /// `/proc/meminfo` at the end of the epoch, in the kernel's order.
     pub host_meminfo: Vec<(String, String)>,
+}
+
+/// The evaluation of one rank's epoch (spec/dlio.md 6.6): load and compute, no barriers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// When its clock started.
+    pub start: Stamp,
+    /// When its clock stopped.
+    pub end: Stamp,
+    /// The monotonic time between the two (T1 - T0 of spec/dlio.md 7.4).
+    pub duration: Seconds,
+    /// Its steps, in order; they have no barrier.
+    pub steps: Vec<StepRecord>,
+    /// Samples it evaluated.
+    pub samples: u64,
+    /// Bytes of its samples' files that arrived.
+    pub bytes: ByteCount,
+}
+
+/// What became of the page cache before the epochs of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheDrops {
+    /// Times it was dropped.
+    pub dropped: u32,
+    /// Times that took longer than they may, so that nobody knows.
+    pub timed_out: u32,
+    /// Why it was not dropped, or not asked to be; `None` when it always was.
+    pub not_dropped: Option<String>,
 }
 
 /// One epoch over all ranks, in the order of their numbers.
@@ -117,6 +149,10 @@ pub struct RunRecord {
     pub end: Stamp,
     /// Steps of an epoch on each rank, from the schedule.
     pub steps_per_epoch: u64,
+    /// Steps of an evaluation on each rank, from the schedule; 0 without evaluation.
+    pub evaluation_steps: u64,
+    /// What became of the page cache before each epoch.
+    pub cache_drops: CacheDrops,
     /// From the start of the process to the moment the first step was over.
     pub time_to_first_step: Option<Seconds>,
     /// The finished epochs.

@@ -132,6 +132,8 @@ pub(crate) mod tests {
             blocks,
             samples,
             bytes: ByteCount(samples * 65_536),
+            evaluation: None,
+            over: Stamp::now(),
             host_meminfo: Vec::new(),
         }
     }

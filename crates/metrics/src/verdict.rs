@@ -113,7 +113,7 @@ pub fn first_byte_share(requests: &RequestSummary) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::process::{ProcessUsage, WaitingCpu};
-    use crate::record::{EpochRecord, Stamp};
+    use crate::record::{CacheDrops, EpochRecord, Stamp};
     use crate::requests::LatencySummary;
     use crate::units::ByteCount;
     use crate::utilization::tests::{rank, step};
@@ -126,6 +126,8 @@ mod tests {
             start: Stamp::now(),
             end: Stamp::now(),
             steps_per_epoch: 10,
+            evaluation_steps: 0,
+            cache_drops: CacheDrops::default(),
             time_to_first_step: None,
             epochs: vec![EpochRecord { epoch: 1, ranks: vec![rank(0, vec![steps])] }],
             requests: RequestSummary::default(),

@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 
 use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
-use feedrate_metrics::record::{BlockRecord, EpochRecord, RankEpoch, RunRecord, Stamp, StepRecord};
+use feedrate_metrics::record::{BlockRecord, CacheDrops, EpochRecord, RankEpoch, RunRecord, Stamp, StepRecord};
 use feedrate_metrics::requests::{LatencySummary, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_workload::{
-    DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload, Pipeline, Reader,
-    Shuffle, Storage, Target, Time, Train, Workflow, Workload,
-};
+use feedrate_workload::{Dataset, Format, Pipeline, Target, Time, Workload};
 
 use crate::{HostFacts, Origin, ProcessFacts, RunReport, Store, Sweep, SweepRun};
 
@@ -19,41 +16,20 @@ pub(crate) fn stamp() -> Stamp {
 
 fn workload(model: &str, dataset: Dataset, batch_size: u64, compute: f64, au: f64) -> Workload {
     let prefix = dataset.data_folder.clone();
-    Workload {
-        framework: Framework::Pytorch,
-        model: Model { name: model.to_owned(), kind: Some("cnn".to_owned()) },
-        workflow: Workflow { generate_data: false, train: true },
-        dataset,
-        reader: Reader {
-            data_loader: DataLoader::Pytorch,
-            batch_size,
-            read_threads: 8,
-            prefetch_size: 2,
-            file_shuffle: Shuffle::Seed,
-            sample_shuffle: Shuffle::Seed,
-            pipeline: Pipeline::Sliding,
-            payload: Payload::Land,
-        },
-        train: Train {
-            epochs: 1,
-            computation_time: Time::Constant { mean: compute },
-            total_training_steps: None,
-            seed: 123,
-            seed_change_epoch: true,
-        },
-        metric: Metric { au, exclude_start_steps: 1, exclude_end_steps: 0 },
-        output: Output { folder: None, log_file: "dlio.log".to_owned() },
-        storage: Storage {
-            target: Target::S3 {
-                bucket: "bench".to_owned(),
-                prefix,
-                endpoint_urls: vec!["http://127.0.0.1:9000".to_owned()],
-                region: None,
-            },
-            prefetch_window: 256,
-            stagger_workers: true,
-        },
-    }
+    let mut workload = feedrate_workload::testing::workload(&["train.epochs=1"]);
+    model.clone_into(&mut workload.model.name);
+    workload.dataset = dataset;
+    workload.reader.batch_size = batch_size;
+    workload.train.computation_time = Time::Constant { mean: compute };
+    workload.metric.au = au;
+    workload.storage.prefetch_window = 256;
+    workload.storage.target = Target::S3 {
+        bucket: "bench".to_owned(),
+        prefix,
+        endpoint_urls: vec!["http://127.0.0.1:9000".to_owned()],
+        region: None,
+    };
+    workload
 }
 
 fn dataset(format: Format, files: u64, record_length_bytes: f64) -> Dataset {
@@ -61,11 +37,9 @@ fn dataset(format: Format, files: u64, record_length_bytes: f64) -> Dataset {
         data_folder: "data/t0".to_owned(),
         format,
         num_files_train: files,
-        num_samples_per_file: 1,
         record_length_bytes,
-        record_length_bytes_stdev: 0.0,
-        file_prefix: "img".to_owned(),
         seed: 1,
+        ..feedrate_workload::testing::workload(&[]).dataset
     }
 }
 
@@ -120,6 +94,8 @@ fn epoch(
         }],
         samples,
         bytes: ByteCount(bytes),
+        evaluation: None,
+        over: stamp(),
         host_meminfo: host().meminfo,
     };
     EpochRecord { epoch: number, ranks: (0..ranks).map(rank).collect() }
@@ -153,6 +129,8 @@ fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> 
         start: stamp(),
         end: stamp(),
         steps_per_epoch: steps,
+        evaluation_steps: 0,
+        cache_drops: CacheDrops::default(),
         time_to_first_step: Some(Seconds(0.25)),
         requests: RequestSummary {
             gets,

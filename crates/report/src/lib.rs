@@ -23,6 +23,7 @@ pub mod folders;
 mod host;
 pub mod log;
 mod origin;
+pub mod postprocess;
 mod rebuild;
 pub mod run;
 mod secrets;

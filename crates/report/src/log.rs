@@ -315,7 +315,7 @@ mod tests {
         let schedule = Schedule::new(&report.workload, 1).unwrap();
         let events = [
             Event::Running {
-                workflow: Workflow { generate_data: true, train: true },
+                workflow: Workflow { generate_data: true, ..report.workload.workflow },
                 processes: 2,
             },
             Event::MaxSteps { workload: &report.workload, schedule },
@@ -343,7 +343,7 @@ mod tests {
     fn a_finished_block_says_its_figures_times_the_ranks() {
         let report = fixtures::known_delays();
         let block = &report.record.epochs[0].ranks[0].blocks[0];
-        let schedule = Schedule { ranks: 2, batch_size: 1, samples: 22, steps: 11 };
+        let schedule = Schedule { ranks: 2, samples: 22, ..Schedule::new(&report.workload, 1).unwrap() };
         let asked = report.workload.train.computation_time;
         let events = Event::of_block(1, block, &report.window(), &schedule, asked);
         let text: Vec<String> = events.iter().map(ToString::to_string).collect();

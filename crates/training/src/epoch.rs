@@ -106,6 +106,8 @@ pub(crate) fn run(
         blocks: vec![block],
         samples,
         bytes,
+        evaluation: None,
+        over: end,
         host_meminfo: meminfo().unwrap_or_default(),
     };
     Ok(Finished { record, first_step_over })

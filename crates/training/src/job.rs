@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use feedrate_dataset::Plan;
 use feedrate_loader::{Limits, LoadError, Loader, NothingToVerify, Source, Turns, check_payload};
 use feedrate_metrics::process::ProcessUsage;
-use feedrate_metrics::record::{EpochRecord, RankEpoch, RunRecord, Stamp};
+use feedrate_metrics::record::{CacheDrops, EpochRecord, RankEpoch, RunRecord, Stamp};
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_ranks::{Aborted, World, in_process};
@@ -318,6 +318,8 @@ impl Shared {
             start: Stamp::now(),
             end: Stamp::now(),
             steps_per_epoch: schedule.steps,
+            evaluation_steps: 0,
+            cache_drops: CacheDrops::default(),
             time_to_first_step: None,
             epochs: Vec::new(),
             requests: requests.summary(),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::origin::{Origin, Remark};
+use crate::origin::{Findings, Origin, Remark};
 use crate::schema;
 
 /// Variables by name.
@@ -21,16 +21,20 @@ const VARIABLES: &[(&str, &[&str])] = &[
     ),
     ("storage.storage_options.region", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
     ("output.folder", &["DLIO_OUTPUT_FOLDER"]),
+    ("output.log_level", &["DLIO_LOG_LEVEL"]),
+    ("compat", &["FEEDRATE_COMPAT"]),
+    ("storage.drop_caches", &["FEEDRATE_DROP_CACHES"]),
+    ("storage.drop_caches_timeout", &["DLIO_DROP_CACHES_TIMEOUT"]),
 ];
 
-/// Variables of DLIO that are not read yet.
-const NOT_READ: &[&str] = &[
-    "DLIO_LOG_LEVEL",
-    "DLIO_DATA_GEN",
-    "DLIO_STORAGE_LIBRARY",
-    "DLIO_MAX_AUTO_THREADS",
-    "DLIO_DROP_CACHES_TIMEOUT",
-    "DLIO_TORCH_SHARING_STRATEGY",
+/// Variables that are read beside the keys: see `Settings::variable`.
+const READ_BESIDE: &[&str] = &["DLIO_MAX_AUTO_THREADS"];
+
+/// Variables of DLIO that make no difference here, and why.
+const IGNORED: &[(&str, &str)] = &[
+    ("DLIO_DATA_GEN", "content always comes from dataset.seed"),
+    ("DLIO_STORAGE_LIBRARY", "it chooses a Python storage client"),
+    ("DLIO_TORCH_SHARING_STRATEGY", "it concerns Python's loader processes; ours are threads"),
 ];
 
 /// The environment, and the `.env` file below it.
@@ -58,9 +62,12 @@ impl Environment<'_> {
         self.first(names)
     }
 
-    /// Warns of variables that look like ours or DLIO's and have no effect.
-    pub(crate) fn check(self, warnings: &mut Vec<Remark>) {
-        let known = || VARIABLES.iter().flat_map(|(_, names)| names.iter().copied());
+    /// Notes variables that look like ours or DLIO's and have no effect.
+    pub(crate) fn check(self, findings: &mut Findings) {
+        let known = || {
+            let of_keys = VARIABLES.iter().flat_map(|(_, names)| names.iter().copied());
+            of_keys.chain(READ_BESIDE.iter().copied())
+        };
         let origins = |variables: &Variables, origin: fn(String) -> Origin| {
             variables.keys().map(|name| (name.clone(), origin(name.clone()))).collect::<Vec<_>>()
         };
@@ -71,17 +78,18 @@ impl Environment<'_> {
             if !ours || known().any(|known| known == name) {
                 continue;
             }
-            let text = if NOT_READ.contains(&name.as_str()) {
-                "known to DLIO, not supported yet; no effect".to_owned()
-            } else {
-                let prefix = name.split('_').next().unwrap_or_default();
-                let alike = known().filter(|known| known.starts_with(prefix));
-                match schema::nearest(&name, alike) {
-                    Some(known) => format!("unknown variable, ignored; did you mean {known}?"),
-                    None => "unknown variable, ignored".to_owned(),
-                }
+            if let Some((_, why)) = IGNORED.iter().find(|(ignored, _)| *ignored == name) {
+                let text = format!("accepted without effect: {why}");
+                findings.notes.push(Remark::about_key(&origin, name, text));
+                continue;
+            }
+            let prefix = name.split('_').next().unwrap_or_default();
+            let alike = known().filter(|known| known.starts_with(prefix));
+            let text = match schema::nearest(&name, alike) {
+                Some(known) => format!("unknown variable, ignored; did you mean {known}?"),
+                None => "unknown variable, ignored".to_owned(),
             };
-            warnings.push(Remark::about_key(&origin, name, text));
+            findings.unknown.push(Remark::about_key(&origin, name, text));
         }
     }
 }

@@ -17,6 +17,8 @@ mod resolve;
 mod schedule;
 mod schema;
 mod settings;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tree;
 mod workload;
 
@@ -31,6 +33,8 @@ pub use schedule::{Schedule, ScheduleError};
 pub use schema::names_secret;
 pub use tree::yaml::YamlError;
 pub use workload::{
-    CHUNKED_GETS_IN_FLIGHT, DataLoader, Dataset, Format, Framework, Metric, Model, Output, Payload,
-    Pipeline, Reader, Shuffle, Storage, Target, Time, Train, Workflow, Workload,
+    CHUNKED_GETS_IN_FLIGHT, Checkpoint, CheckpointMode, Compat, Compression, DataLoader, Dataset,
+    Datatype, DropCaches, ElementType, Evaluation, Format, Framework, Hdf5, LogLevel, Metric, Model,
+    Output, Parallelism, Parquet, ParquetColumn, Payload, Pipeline, Profiler, Profiling, Reader,
+    Shuffle, Split, Storage, Target, Time, Train, Transformer, Workflow, Workload,
 };

@@ -44,6 +44,19 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What is found to say about a configuration, by its weight.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// It is refused for these.
+    pub(crate) problems: Vec<Remark>,
+    /// Keys and variables that nobody knows: problems if the user is strict, else warnings.
+    pub(crate) unknown: Vec<Remark>,
+    /// What is odd but not wrong.
+    pub(crate) warnings: Vec<Remark>,
+    /// What is fine and makes no difference.
+    pub(crate) notes: Vec<Remark>,
+}
+
 /// One thing to say about the configuration: a problem that refuses it, or a warning. Displayed as
 /// `bench.yaml:7:15: reader.batch_size = 0: accepts a whole number from 1`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,18 +4,20 @@
 //! samples that do not fill a step of all ranks are left out of the epoch. A share is counted in
 //! samples, so neither files nor samples need to divide by the ranks.
 
-use crate::Workload;
+use crate::{Split, Workload};
 
-/// The shape of an epoch for a number of ranks (spec/dlio.md 5.1, NEW).
+/// The shape of an epoch, or of an evaluation, for a number of ranks (spec/dlio.md 5.1, NEW).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
+    /// Which set is gone through.
+    pub split: Split,
     /// Ranks, N.
     pub ranks: u32,
     /// Samples per step and rank, B.
     pub batch_size: u64,
     /// Samples of the set, M = samples per file × files.
     pub samples: u64,
-    /// Steps of each rank in each epoch: floor(M / (B N)), or `train.total_training_steps`.
+    /// Steps of each rank: floor(M / (B N)), or `train.total_training_steps` when training.
     pub steps: u64,
 }
 
@@ -24,11 +26,15 @@ pub struct Schedule {
 pub enum ScheduleError {
     /// The set is smaller than one step of all ranks.
     #[error(
-        "0 steps: the set has {samples} samples, one step needs {batch_size} x {ranks} \
-         (reader.batch_size x ranks). Use fewer ranks, a smaller reader.batch_size or a larger \
-         dataset.num_files_train"
+        "0 steps{}: the set has {samples} samples, one step needs {batch_size} x {ranks} \
+         ({} x ranks). Use fewer ranks, a smaller {0} or a larger {}",
+        match split { Split::Train => "", Split::Valid => " of evaluation" },
+        batch_key(*split),
+        files_key(*split)
     )]
     NoStep {
+        /// The set.
+        split: Split,
         /// M
         samples: u64,
         /// B
@@ -55,38 +61,62 @@ pub enum ScheduleError {
     },
 }
 
+fn batch_key(split: Split) -> &'static str {
+    match split {
+        Split::Train => "reader.batch_size",
+        Split::Valid => "reader.batch_size_eval",
+    }
+}
+
+fn files_key(split: Split) -> &'static str {
+    match split {
+        Split::Train => "dataset.num_files_train",
+        Split::Valid => "dataset.num_files_eval",
+    }
+}
+
 impl Schedule {
-    /// The schedule of `workload` on `ranks` ranks, at least 1. Nothing here overflows: resolving a
-    /// workload bounds its samples to 2^63 and its batch to 32 bits.
+    /// The schedule of `workload`'s training on `ranks` ranks, at least 1. Nothing here overflows:
+    /// resolving a workload bounds its samples to 2^63 and its batch to 32 bits.
     pub fn new(workload: &Workload, ranks: u32) -> Result<Self, ScheduleError> {
-        let samples = workload.dataset.num_files_train * workload.dataset.num_samples_per_file;
-        let batch_size = workload.reader.batch_size;
-        let available = samples / (batch_size * u64::from(ranks));
-        if available == 0 {
-            return Err(ScheduleError::NoStep { samples, batch_size, ranks });
+        let all = Self::of(workload, ranks, Split::Train)?;
+        let Some(wanted) = workload.train.total_training_steps else { return Ok(all) };
+        if wanted > all.steps {
+            return Err(ScheduleError::TooManySteps {
+                wanted,
+                available: all.steps,
+                samples: all.samples,
+                batch_size: all.batch_size,
+                ranks,
+            });
         }
-        let steps = match workload.train.total_training_steps {
-            Some(wanted) if wanted > available => {
-                return Err(ScheduleError::TooManySteps {
-                    wanted,
-                    available,
-                    samples,
-                    batch_size,
-                    ranks,
-                });
-            }
-            Some(wanted) => wanted,
-            None => available,
-        };
-        Ok(Self { ranks, batch_size, samples, steps })
+        Ok(Self { steps: wanted, ..all })
     }
 
-    /// Samples each rank trains on in an epoch.
+    /// The schedule of an evaluation; `None` when `workload` has none.
+    pub fn evaluation(workload: &Workload, ranks: u32) -> Result<Option<Self>, ScheduleError> {
+        if !workload.workflow.evaluates() {
+            return Ok(None);
+        }
+        Self::of(workload, ranks, Split::Valid).map(Some)
+    }
+
+    fn of(workload: &Workload, ranks: u32, split: Split) -> Result<Self, ScheduleError> {
+        let samples = workload.dataset.files(split) * workload.dataset.num_samples_per_file;
+        let batch_size = workload.reader.batch(split);
+        let steps = samples / (batch_size * u64::from(ranks));
+        if steps == 0 {
+            return Err(ScheduleError::NoStep { split, samples, batch_size, ranks });
+        }
+        Ok(Self { split, ranks, batch_size, samples, steps })
+    }
+
+    /// Samples each rank takes.
     pub fn samples_per_rank(&self) -> u64 {
         self.steps * self.batch_size
     }
 
-    /// Samples of the set that no rank takes in an epoch.
+    /// Samples of the set that no rank takes.
     pub fn dropped(&self) -> u64 {
         self.samples - self.samples_per_rank() * u64::from(self.ranks)
     }

@@ -4,7 +4,7 @@
 //! Types, ranges and defaults are not here: [`mod@crate::resolve`] states each once, where it reads
 //! the key.
 
-use crate::origin::Remark;
+use crate::origin::{Findings, Remark};
 use crate::tree::{Entry, Mapping, Node, Value};
 
 /// What becomes of a key.
@@ -12,74 +12,54 @@ use crate::tree::{Entry, Mapping, Node, Value};
 enum Support {
     /// Read.
     Read,
-    /// Known to DLIO and not supported yet. Refused, unless its value is one of these, which mean
-    /// the same as leaving it out.
-    RefusedUnless(&'static [Same]),
-    /// Known to DLIO and not supported yet, but no figure depends on it, for the reason given.
-    Inert(&'static str),
+    /// Accepted, but makes no difference here, for the reason given.
+    Ignored(&'static str),
+    /// Refused, for the reason given, unless its value is one of these, which mean the same as
+    /// leaving it out.
+    RefusedUnless(&'static [Word], &'static str),
 }
-use Support::{Inert, Read, RefusedUnless};
+use Support::{Ignored, Read, RefusedUnless};
 
-/// A value, as a table can hold it.
+/// A word that a table holds, in any letter case.
 #[derive(Debug, Clone, Copy)]
-enum Same {
-    Bool(bool),
-    Number(f64),
-    /// In any letter case.
-    Word(&'static str),
-    EmptyList,
-}
-use Same::{Bool, EmptyList, Number, Word};
+struct Word(&'static str);
 
-impl Same {
-    fn matches(self, value: &Value) -> bool {
-        match (self, value) {
-            (Bool(mine), Value::Bool(value)) => mine == *value,
-            (Bool(mine), Value::Text(text)) => text.eq_ignore_ascii_case(&mine.to_string()),
-            (Number(mine), Value::Int(value)) => mine.to_bits() == (*value as f64).to_bits(),
-            (Number(mine), Value::Float(value)) => mine.to_bits() == value.to_bits(),
-            (Word(mine), Value::Text(text)) => text.eq_ignore_ascii_case(mine),
-            (EmptyList, Value::Sequence(nodes)) => nodes.is_empty(),
-            _ => false,
-        }
-    }
-}
-
-const CHECKPOINT: Support = Inert("only checkpoints use it");
-const EVALUATION: Support = Inert("only evaluation uses it");
-const OTHER_FORMAT: Support = Inert("no supported format uses it");
-const CLIENT: Support = Inert("it tunes a Python storage client");
-const NOTHING: Support = Inert("it has no effect");
-const READER_DETAIL: Support = Inert("it concerns Python's loader processes; ours are threads");
-const ORDER: Support = Inert("the order of samples follows from the shuffle keys alone");
+const CLIENT: Support = Ignored("it tunes a Python storage client");
+const NOTHING: Support = Ignored("it has no effect in DLIO either");
+const READER_DETAIL: Support = Ignored("it concerns Python's loader processes; ours are threads");
+const ORDER: Support = Ignored("the order of samples follows from the shuffle keys alone");
+const IN_MEMORY: Support = Ignored("it shapes the sample in memory and changes no byte that is read");
+const PARQUET_CLIENT: Support = Ignored("it tunes how a Python client reads Parquet");
+const PLUG_IN: &str = "it names a Python class, which cannot be loaded here";
 
 /// All keys of section 2, in its order. A key that holds a mapping of free form (`computation_time`,
 /// `ksm`) is one key.
 const KEYS: &[(&str, Support)] = &[
+    ("compat", Read),
     ("framework", Read),
     ("model.name", Read),
     ("model.type", Read),
-    ("model.model_size_bytes", CHECKPOINT),
-    ("model.model_datatype", CHECKPOINT),
-    ("model.optimizer_datatype", CHECKPOINT),
-    ("model.num_layers", CHECKPOINT),
-    ("model.layer_parameters", CHECKPOINT),
-    ("model.optimization_groups", CHECKPOINT),
-    ("model.parallelism.tensor", CHECKPOINT),
-    ("model.parallelism.pipeline", CHECKPOINT),
-    ("model.parallelism.data", CHECKPOINT),
-    ("model.parallelism.zero_stage", CHECKPOINT),
-    ("model.transformer.vocab_size", CHECKPOINT),
-    ("model.transformer.hidden_size", CHECKPOINT),
-    ("model.transformer.ffn_hidden_size", CHECKPOINT),
-    ("model.transformer.num_attention_heads", CHECKPOINT),
-    ("model.transformer.num_kv_heads", CHECKPOINT),
+    ("model.model_size_bytes", Read),
+    ("model.model_datatype", Read),
+    ("model.optimizer_datatype", Read),
+    ("model.num_layers", Read),
+    ("model.layer_parameters", Read),
+    ("model.optimization_groups", Read),
+    ("model.parallelism.tensor", Read),
+    ("model.parallelism.pipeline", Read),
+    ("model.parallelism.data", Read),
+    ("model.parallelism.zero_stage", Read),
+    ("model.transformer.vocab_size", Read),
+    ("model.transformer.hidden_size", Read),
+    ("model.transformer.ffn_hidden_size", Read),
+    ("model.transformer.num_attention_heads", Read),
+    ("model.transformer.num_kv_heads", Read),
     ("workflow.generate_data", Read),
     ("workflow.train", Read),
-    ("workflow.evaluation", RefusedUnless(&[Bool(false)])),
-    ("workflow.checkpoint", RefusedUnless(&[Bool(false)])),
-    ("workflow.profiling", Inert("no profiler is started")),
-    ("workflow.query", NOTHING),
+    ("workflow.evaluation", Read),
+    ("workflow.checkpoint", Read),
+    ("workflow.profiling", Read),
+    ("workflow.query", Ignored("only dlio_benchmark_query reads it")),
     ("storage.storage_type", Read),
     ("storage.storage_root", Read),
     ("storage.storage_options.endpoint_url", Read),
@@ -88,26 +68,31 @@ const KEYS: &[(&str, Support)] = &[
     ("storage.storage_options.secret_access_key", Read),
     ("storage.storage_options.prefetch_window", Read),
     ("storage.storage_library", CLIENT),
-    ("storage.post_generation_settle_seconds", RefusedUnless(&[Number(0.0)])),
-    ("storage.storage_options.s3_force_path_style", CLIENT),
-    ("storage.storage_options.s3_max_attempts", CLIENT),
+    ("storage.post_generation_settle_seconds", Read),
+    ("storage.storage_options.s3_force_path_style", Ignored("the bucket always stands in the path")),
+    ("storage.storage_options.s3_max_attempts", Read),
     ("storage.storage_options.storage_library", CLIENT),
-    ("storage.storage_options.uri_scheme", RefusedUnless(&[Word("s3")])),
-    ("storage.storage_options.use_full_object_uri", RefusedUnless(&[Bool(false)])),
-    ("storage.storage_options.secure", Inert("the scheme of endpoint_url decides")),
-    ("storage.storage_options.s3_profile", RefusedUnless(&[])),
+    ("storage.storage_options.uri_scheme", RefusedUnless(
+            &[Word("s3"), Word("file")],
+            "the store is an S3-compatible one or a folder, as storage.storage_type says",
+        )),
+    ("storage.storage_options.use_full_object_uri", Read),
+    ("storage.storage_options.secure", Ignored("the scheme of endpoint_url decides")),
+    ("storage.storage_options.s3_profile", RefusedUnless(&[], "name the profile in the variable AWS_PROFILE")),
     ("storage.storage_options.prefetch_workers", CLIENT),
     ("storage.storage_options.prefetch", CLIENT),
     ("storage.storage_options.stagger_workers", Read),
-    ("storage.storage_options.columns", OTHER_FORMAT),
-    ("storage.storage_options.decode", OTHER_FORMAT),
-    ("storage.storage_options.decode_output", OTHER_FORMAT),
-    ("storage.storage_options.footer_cap", OTHER_FORMAT),
-    ("storage.storage_options.footer_batch_size", OTHER_FORMAT),
-    ("storage.storage_options.coalesce_rgs", OTHER_FORMAT),
-    ("storage.storage_options.max_outstanding", OTHER_FORMAT),
-    ("storage.storage_options.simulate_io", RefusedUnless(&[Bool(false)])),
-    ("storage.storage_options.sim_log_secs", NOTHING),
+    ("storage.drop_caches", Read),
+    ("storage.drop_caches_timeout", Read),
+    ("storage.storage_options.columns", Read),
+    ("storage.storage_options.decode", PARQUET_CLIENT),
+    ("storage.storage_options.decode_output", PARQUET_CLIENT),
+    ("storage.storage_options.footer_cap", PARQUET_CLIENT),
+    ("storage.storage_options.footer_batch_size", PARQUET_CLIENT),
+    ("storage.storage_options.coalesce_rgs", PARQUET_CLIENT),
+    ("storage.storage_options.max_outstanding", PARQUET_CLIENT),
+    ("storage.storage_options.simulate_io", Read),
+    ("storage.storage_options.sim_log_secs", Ignored("progress is shown all the time")),
     ("dataset.data_folder", Read),
     ("dataset.format", Read),
     ("dataset.num_files_train", Read),
@@ -116,31 +101,32 @@ const KEYS: &[(&str, Support)] = &[
     ("dataset.record_length_bytes_stdev", Read),
     ("dataset.file_prefix", Read),
     ("dataset.seed", Read),
-    ("dataset.num_files_eval", RefusedUnless(&[Number(0.0)])),
-    ("dataset.record_length_bytes_resize", Inert("it changes no byte that is read")),
-    ("dataset.record_dims", RefusedUnless(&[EmptyList])),
-    ("dataset.record_element_type", RefusedUnless(&[Word("uint8")])),
-    ("dataset.num_subfolders_train", RefusedUnless(&[Number(0.0), Number(1.0)])),
-    ("dataset.num_subfolders_eval", EVALUATION),
-    ("dataset.compression", RefusedUnless(&[Word("none")])),
-    ("dataset.compression_level", OTHER_FORMAT),
+    ("dataset.num_files_stored", Read),
+    ("dataset.num_files_eval", Read),
+    ("dataset.record_length_bytes_resize", IN_MEMORY),
+    ("dataset.record_dims", Read),
+    ("dataset.record_element_type", Read),
+    ("dataset.num_subfolders_train", Read),
+    ("dataset.num_subfolders_eval", Read),
+    ("dataset.compression", Read),
+    ("dataset.compression_level", Read),
     ("dataset.enable_chunking", NOTHING),
     ("dataset.chunk_size", NOTHING),
     ("dataset.record_element_bytes", NOTHING),
-    ("dataset.keep_files", RefusedUnless(&[Bool(true)])),
-    ("dataset.generation_buffer_size", OTHER_FORMAT),
-    ("dataset.hdf5.num_dset_per_record", OTHER_FORMAT),
-    ("dataset.hdf5.chunk_dims", OTHER_FORMAT),
-    ("dataset.hdf5.max_shape", OTHER_FORMAT),
-    ("dataset.parquet.columns", OTHER_FORMAT),
-    ("dataset.parquet.row_group_size", OTHER_FORMAT),
-    ("dataset.parquet.partition_by", OTHER_FORMAT),
-    ("dataset.parquet.generation_batch_size", OTHER_FORMAT),
-    ("dataset.parquet.use_s3dlio_gen", OTHER_FORMAT),
-    ("dataset.parquet.read_mode", OTHER_FORMAT),
-    ("dataset.data_gen_method", Inert("content always comes from dataset.seed")),
-    ("dataset.skip_listing", Inert("files are listed before the clock starts")),
-    ("dataset.listing_validation_interval", NOTHING),
+    ("dataset.keep_files", Read),
+    ("dataset.generation_buffer_size", Read),
+    ("dataset.hdf5.num_dset_per_record", Read),
+    ("dataset.hdf5.chunk_dims", Read),
+    ("dataset.hdf5.max_shape", Read),
+    ("dataset.parquet.columns", Read),
+    ("dataset.parquet.row_group_size", Read),
+    ("dataset.parquet.partition_by", Read),
+    ("dataset.parquet.generation_batch_size", Read),
+    ("dataset.parquet.use_s3dlio_gen", Ignored("files are the same whoever generates them")),
+    ("dataset.parquet.read_mode", Ignored("Parquet files are read row group by row group")),
+    ("dataset.data_gen_method", Ignored("content always comes from dataset.seed")),
+    ("dataset.skip_listing", Read),
+    ("dataset.listing_validation_interval", Read),
     ("reader.data_loader", Read),
     ("reader.batch_size", Read),
     ("reader.read_threads", Read),
@@ -149,56 +135,57 @@ const KEYS: &[(&str, Support)] = &[
     ("reader.sample_shuffle", Read),
     ("reader.pipeline", Read),
     ("reader.payload", Read),
-    ("reader.batch_size_eval", EVALUATION),
-    ("reader.write_threads", Inert("generation uses all cores")),
-    ("reader.computation_threads", OTHER_FORMAT),
-    ("reader.shuffle_size", OTHER_FORMAT),
-    ("reader.read_type", RefusedUnless(&[Word("on_demand")])),
+    ("reader.batch_size_eval", Read),
+    ("reader.write_threads", Read),
+    ("reader.computation_threads", Read),
+    ("reader.shuffle_size", ORDER),
+    ("reader.read_type", Read),
     ("reader.file_access", NOTHING),
-    ("reader.transfer_size", OTHER_FORMAT),
-    ("reader.preprocess_time", RefusedUnless(&[Number(0.0)])),
-    ("reader.preprocess_time_stdev", RefusedUnless(&[Number(0.0)])),
-    ("reader.odirect", RefusedUnless(&[Bool(false)])),
+    ("reader.transfer_size", Read),
+    ("reader.preprocess_time", Read),
+    ("reader.preprocess_time_stdev", Read),
+    ("reader.odirect", Read),
     ("reader.multiprocessing_context", READER_DETAIL),
     ("reader.pin_memory", READER_DETAIL),
     ("reader.dont_use_mmap", READER_DETAIL),
     ("reader.data_loader_sampler", ORDER),
-    ("reader.reader_classname", RefusedUnless(&[])),
-    ("reader.data_loader_classname", RefusedUnless(&[])),
-    ("reader.transformed_record_dims", Inert("it changes no byte that is read")),
-    ("reader.transformed_record_element_type", Inert("it changes no byte that is read")),
+    ("reader.reader_classname", RefusedUnless(&[], PLUG_IN)),
+    ("reader.data_loader_classname", RefusedUnless(&[], PLUG_IN)),
+    ("reader.transformed_record_dims", IN_MEMORY),
+    ("reader.transformed_record_element_type", IN_MEMORY),
     ("train.epochs", Read),
     ("train.computation_time", Read),
     ("train.computation_time_stdev", Read),
     ("train.total_training_steps", Read),
     ("train.seed", Read),
     ("train.seed_change_epoch", Read),
-    ("evaluation.eval_time", EVALUATION),
-    ("evaluation.eval_time_stdev", EVALUATION),
-    ("evaluation.eval_after_epoch", EVALUATION),
-    ("evaluation.epochs_between_evals", EVALUATION),
+    ("evaluation.eval_time", Read),
+    ("evaluation.eval_time_stdev", Read),
+    ("evaluation.eval_after_epoch", Read),
+    ("evaluation.epochs_between_evals", Read),
     ("metric.au", Read),
-    ("checkpoint.checkpoint_folder", CHECKPOINT),
-    ("checkpoint.checkpoint_after_epoch", CHECKPOINT),
-    ("checkpoint.epochs_between_checkpoints", CHECKPOINT),
-    ("checkpoint.steps_between_checkpoints", CHECKPOINT),
-    ("checkpoint.num_checkpoints_write", CHECKPOINT),
-    ("checkpoint.num_checkpoints_read", CHECKPOINT),
-    ("checkpoint.time_between_checkpoints", CHECKPOINT),
-    ("checkpoint.fsync", CHECKPOINT),
-    ("checkpoint.rank_sync", CHECKPOINT),
-    ("checkpoint.recovery_rank_shift", CHECKPOINT),
-    ("checkpoint.mode", CHECKPOINT),
-    ("checkpoint.type", CHECKPOINT),
-    ("checkpoint.randomize_tensor", CHECKPOINT),
-    ("checkpoint.ksm", CHECKPOINT),
-    ("checkpoint.checkpoint_mechanism_classname", CHECKPOINT),
+    ("checkpoint.checkpoint_folder", Read),
+    ("checkpoint.checkpoint_after_epoch", Read),
+    ("checkpoint.epochs_between_checkpoints", Read),
+    ("checkpoint.steps_between_checkpoints", Read),
+    ("checkpoint.num_checkpoints_write", Read),
+    ("checkpoint.num_checkpoints_read", Read),
+    ("checkpoint.time_between_checkpoints", Read),
+    ("checkpoint.fsync", Read),
+    ("checkpoint.rank_sync", Read),
+    ("checkpoint.recovery_rank_shift", Read),
+    ("checkpoint.mode", Read),
+    ("checkpoint.type", NOTHING),
+    ("checkpoint.randomize_tensor", Read),
+    ("checkpoint.ksm", Ignored("pages are not merged, tensors are streamed")),
+    ("checkpoint.checkpoint_mechanism_classname", RefusedUnless(&[], PLUG_IN)),
     ("output.folder", Read),
     ("output.log_file", Read),
+    ("output.log_level", Read),
     ("output.metric.exclude_start_steps", Read),
     ("output.metric.exclude_end_steps", Read),
-    ("profiling.profiler", Inert("no profiler is started")),
-    ("profiling.iostat_devices", Inert("no profiler is started")),
+    ("profiling.profiler", Read),
+    ("profiling.iostat_devices", Read),
 ];
 
 /// Old spellings (spec/dlio.md 2.9) and what they mean; the first is a whole section.
@@ -288,32 +275,27 @@ fn fill(tree: &mut Node, old: &str, new: &str, node: Node, warnings: &mut Vec<Re
     }
 }
 
-/// Goes through every key of `tree`: what is unknown is a warning with the nearest known name; what
-/// DLIO knows and we do not is a problem if a result depends on it, else a warning.
-pub(crate) fn check(tree: &Node, warnings: &mut Vec<Remark>, problems: &mut Vec<Remark>) {
+/// Goes through every key of `tree`: what is unknown, with the nearest known name, what makes no
+/// difference, and what cannot be.
+pub(crate) fn check(tree: &Node, findings: &mut Findings) {
     let Some(root) = tree.as_mapping() else { return };
-    check_mapping("", root, warnings, problems);
+    check_mapping("", root, findings);
 }
 
-fn check_mapping(
-    parent: &str,
-    mapping: &Mapping,
-    warnings: &mut Vec<Remark>,
-    problems: &mut Vec<Remark>,
-) {
+fn check_mapping(parent: &str, mapping: &Mapping, findings: &mut Findings) {
     for entry in mapping.entries() {
         let path =
             if parent.is_empty() { entry.name.clone() } else { format!("{parent}.{}", entry.name) };
         if entry.name.contains('.') {
-            let text = "a dot in a name: write one mapping inside the other";
-            problems.push(Remark::about_key(&entry.origin, path, text));
+            let text = "a key in a file holds no dots: write the parts as mappings";
+            findings.problems.push(Remark::about_key(&entry.origin, path, text));
         } else if let Some((_, support)) = KEYS.iter().find(|(key, _)| *key == path) {
-            check_key(&path, *support, &entry.node, warnings, problems);
+            check_key(&path, *support, &entry.node, findings);
         } else if is_section(&path) {
             match &entry.node.value {
                 Value::Null => {}
-                Value::Mapping(mapping) => check_mapping(&path, mapping, warnings, problems),
-                _ => problems.push(Remark::about_value(
+                Value::Mapping(mapping) => check_mapping(&path, mapping, findings),
+                _ => findings.problems.push(Remark::about_value(
                     &path,
                     &entry.node,
                     "a section: accepts a mapping of its keys",
@@ -324,40 +306,29 @@ fn check_mapping(
                 Some(known) => format!("unknown key, ignored; did you mean {known}?"),
                 None => "unknown key, ignored".to_owned(),
             };
-            warnings.push(Remark::about_key(&entry.origin, path, text));
+            findings.unknown.push(Remark::about_key(&entry.origin, path, text));
         }
     }
 }
 
-fn check_key(
-    path: &str,
-    support: Support,
-    node: &Node,
-    warnings: &mut Vec<Remark>,
-    problems: &mut Vec<Remark>,
-) {
+fn check_key(path: &str, support: Support, node: &Node, findings: &mut Findings) {
     if node.is_null() {
         return;
     }
+    let is = |Word(word): &Word| match &node.value {
+        Value::Text(text) => text.eq_ignore_ascii_case(word),
+        _ => false,
+    };
     match support {
         Read => {}
-        RefusedUnless(same) if same.iter().any(|same| same.matches(&node.value)) => {}
-        RefusedUnless(same) => {
-            let accepted: Vec<_> = same.iter().map(Same::to_string).collect();
-            let accepted = if accepted.is_empty() {
-                String::new()
-            } else {
-                format!("accepts {} or ", accepted.join(", "))
-            };
-            let text = format!(
-                "known to DLIO, not supported yet, and it would change the result: {accepted}leave \
-                 it out"
-            );
-            problems.push(Remark::about_value(path, node, text));
+        RefusedUnless(words, _) if words.iter().any(is) => {}
+        RefusedUnless(_, why) => {
+            let text = format!("not supported: {why}");
+            findings.problems.push(Remark::about_value(path, node, text));
         }
-        Inert(why) => {
-            let text = format!("known to DLIO, not supported yet; no effect here: {why}");
-            warnings.push(Remark::about_value(path, node, text));
+        Ignored(why) => {
+            let text = format!("accepted without effect: {why}");
+            findings.notes.push(Remark::about_value(path, node, text));
         }
     }
 }
@@ -396,17 +367,6 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     (likeness >= NEAR).then_some(known)
-}
-
-impl std::fmt::Display for Same {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Bool(value) => write!(f, "{value}"),
-            Number(value) => write!(f, "{value}"),
-            Word(word) => f.write_str(word),
-            EmptyList => f.write_str("[]"),
-        }
-    }
 }
 
 /// The keys that are read, in the order of the table.

@@ -149,6 +149,78 @@ impl<'a> Settings<'a> {
         u32::try_from(value).unwrap_or(default)
     }
 
+    /// A whole number, if any is given.
+    pub(crate) fn optional_whole(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Option<Setting<u64>> {
+        let found = self.optional(key, |node| whole(node, &range));
+        self.record_optional(key, found.as_ref());
+        found
+    }
+
+    /// A whole number that DLIO writes as 0 or -1 where there is none.
+    pub(crate) fn count(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let (least, most) = (u64::from(*range.start()), u64::from(*range.end()));
+        let found = self.optional(key, |node| match node.value {
+            Value::Int(-1 | 0) => Ok(None),
+            _ => whole(node, &(least..=most))
+                .map(|count| Some(count as u32))
+                .map_err(|text| format!("{text}, or -1 for none")),
+        });
+        let found =
+            found.and_then(|found| Some(Setting { value: found.value?, origin: found.origin }));
+        self.record_optional(key, found.as_ref());
+        found.map(|found| found.value)
+    }
+
+    /// A whole number from 0 on; a negative one is none.
+    pub(crate) fn whole_or_negative(&mut self, key: &'static str, most: u64) -> Option<u64> {
+        let found = self.optional(key, |node| match node.value {
+            Value::Int(value) if value < 0 => Ok(None),
+            _ => whole(node, &(0..=most)).map(Some),
+        });
+        let found =
+            found.and_then(|found| Some(Setting { value: found.value?, origin: found.origin }));
+        self.record_optional(key, found.as_ref());
+        found.map(|found| found.value)
+    }
+
+    /// A list of whole numbers; a single one is a list of one.
+    pub(crate) fn wholes(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Vec<u64> {
+        let found = self.optional(key, |node| match &node.value {
+            Value::Sequence(nodes) => nodes.iter().map(|node| whole(node, &range)).collect(),
+            _ => whole(node, &range).map(|value| vec![value]),
+        });
+        self.record_list(key, found.as_ref());
+        found.map(|found| found.value).unwrap_or_default()
+    }
+
+    /// A list of texts, if any is given; a single one is a list of one.
+    pub(crate) fn optional_texts(&mut self, key: &'static str) -> Option<Vec<String>> {
+        let found = self.optional(key, |node| match &node.value {
+            Value::Sequence(nodes) => nodes.iter().map(text).collect(),
+            _ => text(node).map(|value| vec![value]),
+        });
+        self.record_list(key, found.as_ref());
+        found.map(|found| found.value)
+    }
+
+    /// A number, if any is given. The caller records it.
+    pub(crate) fn optional_number(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+    ) -> Option<Setting<f64>> {
+        self.optional(key, |node| number(node, &range))
+    }
+
+    /// An environment variable that is no value of a key, if it is set and not empty.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.environment.first(&[name]).map(|(value, _)| value)
+    }
+
     /// A number.
     pub(crate) fn number(
         &mut self,
@@ -162,8 +234,11 @@ impl<'a> Settings<'a> {
 
     /// A truth value.
     pub(crate) fn truth(&mut self, key: &'static str, default: bool) -> bool {
-        let found = self.optional(key, |node| match node.value {
-            Value::Bool(value) => Ok(value),
+        let found = self.optional(key, |node| match &node.value {
+            Value::Bool(value) => Ok(*value),
+            // DLIO's own files give some of them as text.
+            Value::Text(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Value::Text(text) if text.eq_ignore_ascii_case("false") => Ok(false),
             _ => Err("accepts true or false".to_owned()),
         });
         self.or_default(key, found, default).value
@@ -222,6 +297,20 @@ impl<'a> Settings<'a> {
         let found = self.optional(key, |node| checked_text(node, check));
         self.record_optional(key, found.as_ref());
         found
+    }
+
+    /// Records a list, which is empty when absent.
+    pub(crate) fn record_list<T: Display>(
+        &mut self,
+        key: &'static str,
+        found: Option<&Setting<Vec<T>>>,
+    ) {
+        let shown = found.map(|found| {
+            let items: Vec<_> = found.value.iter().map(ToString::to_string).collect();
+            Setting { value: format!("[{}]", items.join(", ")), origin: found.origin.clone() }
+        });
+        let none = Setting { value: "[]".to_owned(), origin: Origin::Default };
+        self.record_optional(key, Some(&shown.unwrap_or(none)));
     }
 
     /// Records a value that may be absent.

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// A checked workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
+    /// Whose numbers and defaults are wanted where they differ from ours.
+    pub compat: Compat,
     /// `framework`.
     pub framework: Framework,
     /// `model.*`.
@@ -21,12 +23,77 @@ pub struct Workload {
     pub reader: Reader,
     /// `train.*`.
     pub train: Train,
+    /// `evaluation.*`.
+    pub evaluation: Evaluation,
+    /// `checkpoint.*`.
+    pub checkpoint: Checkpoint,
     /// `metric.*` and `output.metric.*`.
     pub metric: Metric,
     /// `output.*`.
     pub output: Output,
+    /// `profiling.*`.
+    pub profiling: Profiling,
     /// `storage.*`.
     pub storage: Storage,
+}
+
+impl Workload {
+    /// Bytes of a sample by which rates are computed (R of spec/dlio.md 7.3): the record length, or the
+    /// columns of a Parquet file.
+    pub fn record_bytes(&self) -> f64 {
+        let columns = &self.dataset.parquet.columns;
+        if self.dataset.format != Format::Parquet || columns.is_empty() {
+            return self.dataset.record_length_bytes;
+        }
+        columns.iter().map(ParquetColumn::bytes).sum::<u64>() as f64
+    }
+
+    /// Whether samples are read from a store at all.
+    pub fn reads_storage(&self) -> bool {
+        !self.storage.simulate_io && self.reader.data_loader != DataLoader::Synthetic
+    }
+
+    /// Sets the number of readers where it follows from the machine: the cores that each of
+    /// `ranks_here` ranks has, but at least one and at most what was allowed (spec/dlio.md D8).
+    pub fn settle_threads(&mut self, ranks_here: u32, cores: u32) {
+        if let Some(most) = self.reader.most_automatic_threads {
+            self.reader.read_threads = (cores / ranks_here.max(1)).clamp(1, most.max(1));
+        }
+    }
+}
+
+/// One of a workload's two sets of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// What is trained on.
+    Train,
+    /// What is evaluated on.
+    Valid,
+}
+
+impl Split {
+    /// The folder of the set's files below the data folder (spec/dlio.md 3.1).
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Valid => "valid",
+        }
+    }
+}
+
+/// Whose numbers and defaults are wanted (`--compat`, `FEEDRATE_COMPAT`). It changes nothing but those
+/// that spec/dlio.md section 10 offers a switch for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compat {
+    /// Ours.
+    #[default]
+    None,
+    /// The MLCommons fork of DLIO.
+    Mlcommons,
+    /// DLIO as its authors publish it.
+    Upstream,
 }
 
 /// `framework`: decides which loader a file without `reader.data_loader` gets.
@@ -39,23 +106,109 @@ pub enum Framework {
     Tensorflow,
 }
 
-/// `model.*`.
+/// `model.*`. All but the name concerns checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
     /// `model.name`: identifier only; used in result folders and titles.
     pub name: String,
-    /// `model.type`, free text.
+    /// `model.type`, free text; only `transformer` means something.
     #[serde(rename = "type")]
     pub kind: Option<String>,
+    /// `model.model_size_bytes`: bytes of the flat model state.
+    pub model_size_bytes: u64,
+    /// `model.model_datatype`.
+    pub model_datatype: Datatype,
+    /// `model.optimizer_datatype`.
+    pub optimizer_datatype: Datatype,
+    /// `model.num_layers`, if the model is described by layers.
+    pub num_layers: Option<u32>,
+    /// `model.layer_parameters`: elements of each tensor of a layer.
+    pub layer_parameters: Vec<u64>,
+    /// `model.optimization_groups`: elements of each group.
+    pub optimization_groups: Vec<u64>,
+    /// `model.parallelism.*`.
+    pub parallelism: Parallelism,
+    /// `model.transformer.*`.
+    pub transformer: Transformer,
 }
 
-/// `workflow.*`.
+/// `model.parallelism.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parallelism {
+    /// `tensor`, at least 1.
+    pub tensor: u32,
+    /// `pipeline`, at least 1.
+    pub pipeline: u32,
+    /// `data`; all ranks there are when absent.
+    pub data: Option<u32>,
+    /// `zero_stage`, 0 to 3.
+    pub zero_stage: u32,
+}
+
+/// `model.transformer.*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transformer {
+    /// `vocab_size`.
+    pub vocab_size: u64,
+    /// `hidden_size`.
+    pub hidden_size: u64,
+    /// `ffn_hidden_size`.
+    pub ffn_hidden_size: u64,
+    /// `num_attention_heads`.
+    pub num_attention_heads: u64,
+    /// `num_kv_heads`.
+    pub num_kv_heads: u64,
+}
+
+/// `model.model_datatype`, `model.optimizer_datatype`: the type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Datatype {
+    /// 2 bytes.
+    Fp16,
+    /// 2 bytes.
+    Bf16,
+    /// 4 bytes.
+    Fp32,
+    /// 8 bytes.
+    Fp64,
+    /// 1 byte.
+    Int8,
+    /// 1 byte.
+    Uint8,
+}
+
+/// `workflow.*`: which parts a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct Workflow {
     /// `workflow.generate_data`: generate before training.
     pub generate_data: bool,
     /// `workflow.train`.
     pub train: bool,
+    /// `workflow.evaluation`: evaluate inside the epoch loop; nothing without `train`.
+    pub evaluation: bool,
+    /// `workflow.checkpoint`: checkpoints in the loop, or without `train` nothing but checkpoints.
+    pub checkpoint: bool,
+    /// `workflow.profiling`: start `profiling.profiler`.
+    pub profiling: bool,
+}
+
+impl Workflow {
+    /// Nothing but data is made: no metrics, no summary (spec/dlio.md 2.2).
+    pub fn generates_only(&self) -> bool {
+        self.generate_data && !self.train && !self.checkpoint
+    }
+
+    /// Nothing but checkpoints, perhaps after generating: the epoch loop is skipped.
+    pub fn checkpoints_only(&self) -> bool {
+        self.checkpoint && !self.train
+    }
+
+    /// Whether epochs end in evaluations.
+    pub fn evaluates(&self) -> bool {
+        self.train && self.evaluation
+    }
 }
 
 /// `dataset.*`.
@@ -65,59 +218,274 @@ pub struct Dataset {
     pub data_folder: String,
     /// `dataset.format`.
     pub format: Format,
-    /// `dataset.num_files_train`, at least 1.
+    /// `dataset.num_files_train`, at least 1 when training.
     pub num_files_train: u64,
+    /// `dataset.num_files_eval`.
+    pub num_files_eval: u64,
+    /// `dataset.num_files_stored` (ours): the number that is part of the stored files' names, when
+    /// they are not listed and more are stored than used.
+    pub num_files_stored: Option<u64>,
     /// `dataset.num_samples_per_file`, at least 1.
     pub num_samples_per_file: u64,
-    /// `dataset.record_length_bytes`: bytes of a sample, may have a fraction, at least 1.
+    /// `dataset.record_length_bytes`: bytes of a sample, may have a fraction, at least 1. With
+    /// `record_dims` their product times the element's size.
     pub record_length_bytes: f64,
     /// `dataset.record_length_bytes_stdev`, at least 0; above 0 the size differs per file.
     pub record_length_bytes_stdev: f64,
+    /// `dataset.record_dims`: the exact shape of a record; empty is a square.
+    pub record_dims: Vec<u64>,
+    /// `dataset.record_element_type`.
+    pub record_element_type: ElementType,
+    /// `dataset.num_subfolders_train`; 0 and 1 are none.
+    pub num_subfolders_train: u64,
+    /// `dataset.num_subfolders_eval`; 0 and 1 are none.
+    pub num_subfolders_eval: u64,
     /// `dataset.file_prefix`.
     pub file_prefix: String,
+    /// `dataset.compression`.
+    pub compression: Compression,
+    /// `dataset.compression_level`.
+    pub compression_level: u32,
+    /// `dataset.keep_files`: false removes the set's files at the end of the run.
+    pub keep_files: bool,
+    /// `dataset.generation_buffer_size`: largest write of indexed binary files, in bytes.
+    pub generation_buffer_size: u64,
+    /// `dataset.skip_listing`: trust the names instead of listing them.
+    pub skip_listing: bool,
+    /// `dataset.listing_validation_interval`: with `skip_listing` the first, the last and every n-th
+    /// file is looked for; 0 is none.
+    pub listing_validation_interval: u64,
+    /// `dataset.hdf5.*`.
+    pub hdf5: Hdf5,
+    /// `dataset.parquet.*`.
+    pub parquet: Parquet,
     /// `dataset.seed` (ours): content and sizes.
     pub seed: u64,
 }
 
+impl Dataset {
+    /// Files of a set.
+    pub fn files(&self, split: Split) -> u64 {
+        match split {
+            Split::Train => self.num_files_train,
+            Split::Valid => self.num_files_eval,
+        }
+    }
+
+    /// Subfolders of a set; fewer than two are none (spec/dlio.md D7).
+    pub fn subfolders(&self, split: Split) -> u64 {
+        match split {
+            Split::Train => self.num_subfolders_train,
+            Split::Valid => self.num_subfolders_eval,
+        }
+    }
+}
+
+/// `dataset.hdf5.*`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hdf5 {
+    /// `num_dset_per_record`, at least 1.
+    pub num_dset_per_record: u64,
+    /// `chunk_dims`, the sample axis among them; empty is contiguous.
+    pub chunk_dims: Vec<u64>,
+    /// `max_shape` of a record.
+    pub max_shape: Vec<u64>,
+}
+
+/// `dataset.parquet.*`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parquet {
+    /// `columns`; empty is DLIO's one column of bytes.
+    pub columns: Vec<ParquetColumn>,
+    /// `row_group_size` in rows.
+    pub row_group_size: u64,
+    /// `partition_by`: the column of hive partitions.
+    pub partition_by: Option<String>,
+    /// `generation_batch_size` in rows; 0 is a row group's.
+    pub generation_batch_size: u64,
+}
+
+/// An entry of `dataset.parquet.columns`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParquetColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type, a `NumPy` name or `list`, `string`, `binary`, `bool`.
+    pub dtype: String,
+    /// Elements of a value, at least 1.
+    pub size: u64,
+}
+
+impl ParquetColumn {
+    /// Bytes of a value as DLIO counts them (spec/dlio.md 4.3): 4 for every element of a type without
+    /// a width.
+    pub fn bytes(&self) -> u64 {
+        let element = match self.dtype.as_str() {
+            "int8" | "uint8" | "bool" => 1,
+            "int16" | "uint16" | "float16" => 2,
+            "int64" | "uint64" | "float64" => 8,
+            _ => 4,
+        };
+        self.size.saturating_mul(element)
+    }
+}
+
 /// `dataset.format`: what the files are, and their suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// One grey JPEG image a file.
-    Jpeg,
+    /// `TensorFlow` records.
+    Tfrecord,
+    /// HDF5.
+    Hdf5,
+    /// Decimal text.
+    Csv,
     /// `NumPy` archive with `x` (samples) and `y` (labels).
     Npz,
+    /// `NumPy` array.
+    Npy,
+    /// One grey JPEG image a file.
+    Jpeg,
+    /// One grey PNG image a file.
+    Png,
+    /// Samples back to back, with index files.
+    IndexedBinary,
+    /// The same, read through memory maps by the original.
+    MmapIndexedBinary,
+    /// Nothing worth reading.
+    Synthetic,
+    /// Apache Parquet.
+    Parquet,
 }
 
 impl Format {
     /// The format's name, which is the suffix of its files (without the dot).
     pub fn suffix(self) -> &'static str {
         match self {
-            Self::Jpeg => "jpeg",
+            Self::Tfrecord => "tfrecord",
+            Self::Hdf5 => "hdf5",
+            Self::Csv => "csv",
             Self::Npz => "npz",
+            Self::Npy => "npy",
+            Self::Jpeg => "jpeg",
+            Self::Png => "png",
+            Self::IndexedBinary => "indexed_binary",
+            Self::MmapIndexedBinary => "mmap_indexed_binary",
+            Self::Synthetic => "synthetic",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+/// `dataset.compression`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// As it is.
+    None,
+    /// gzip.
+    Gzip,
+    /// HDF5's LZF.
+    Lzf,
+    /// bzip2.
+    Bz2,
+    /// Deflate in a ZIP archive.
+    Zip,
+    /// LZMA.
+    Xz,
+    /// Snappy, for Parquet.
+    Snappy,
+    /// Zstandard, for Parquet.
+    Zstd,
+    /// LZ4, for Parquet.
+    Lz4,
+}
+
+/// `dataset.record_element_type`, by its `NumPy` name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ElementType {
+    /// `uint8`
+    Uint8,
+    /// `uint16`
+    Uint16,
+    /// `uint32`
+    Uint32,
+    /// `uint64`
+    Uint64,
+    /// `int8`
+    Int8,
+    /// `int16`
+    Int16,
+    /// `int32`
+    Int32,
+    /// `int64`
+    Int64,
+    /// `float16`
+    Float16,
+    /// `float32`
+    Float32,
+    /// `float64`
+    Float64,
+}
+
+impl ElementType {
+    /// Bytes of an element.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::Uint8 | Self::Int8 => 1,
+            Self::Uint16 | Self::Int16 | Self::Float16 => 2,
+            Self::Uint32 | Self::Int32 | Self::Float32 => 4,
+            Self::Uint64 | Self::Int64 | Self::Float64 => 8,
         }
     }
 }
 
 /// `reader.*`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reader {
     /// `reader.data_loader`; by default the framework's own.
     pub data_loader: DataLoader,
     /// `reader.batch_size`: samples a rank takes per step, at least 1.
     pub batch_size: u64,
+    /// `reader.batch_size_eval`: the same in evaluation.
+    pub batch_size_eval: u64,
     /// `reader.read_threads`: readers per rank; 0 reads in the rank's own thread without overlap.
     pub read_threads: u32,
+    /// When the number of readers is to follow from the machine: the most there may be. See
+    /// [`Workload::settle_threads`](crate::Workload::settle_threads).
+    pub most_automatic_threads: Option<u32>,
+    /// `reader.write_threads`: threads that generate data; all cores when absent.
+    pub write_threads: Option<u32>,
+    /// `reader.computation_threads`: threads that decode TFRecords.
+    pub computation_threads: u32,
     /// `reader.prefetch_size`: ready batches per rank before rounding up to the readers.
     pub prefetch_size: u32,
     /// `reader.file_shuffle`.
     pub file_shuffle: Shuffle,
     /// `reader.sample_shuffle`.
     pub sample_shuffle: Shuffle,
+    /// `reader.transfer_size`: bytes of a read, where a format reads piece by piece.
+    pub transfer_size: Option<u64>,
+    /// `reader.preprocess_time` with `reader.preprocess_time_stdev`: seconds that a reader works on
+    /// each sample behind its read.
+    pub preprocess_time: Time,
+    /// `reader.odirect`: read past the page cache.
+    pub odirect: bool,
     /// `reader.pipeline` (ours): in which order a reader keeps files coming.
     pub pipeline: Pipeline,
     /// `reader.payload` (ours): what becomes of the bytes.
     pub payload: Payload,
+}
+
+impl Reader {
+    /// Samples that a rank takes per step of a set.
+    pub fn batch(&self, split: Split) -> u64 {
+        match split {
+            Split::Train => self.batch_size,
+            Split::Valid => self.batch_size_eval,
+        }
+    }
 }
 
 /// `reader.pipeline`: how a reader reads ahead.
@@ -148,6 +516,8 @@ pub enum DataLoader {
     Pytorch,
     /// `tensorflow`
     Tensorflow,
+    /// `synthetic`: samples come from nowhere, no file is read or looked for.
+    Synthetic,
 }
 
 /// `reader.file_shuffle`, `reader.sample_shuffle`.
@@ -246,6 +616,66 @@ impl fmt::Display for Time {
     }
 }
 
+/// `evaluation.*`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// `evaluation.eval_time` with `evaluation.eval_time_stdev`: seconds an evaluation step computes.
+    pub eval_time: Time,
+    /// `evaluation.eval_after_epoch`: the first epoch with an evaluation, from 1.
+    pub eval_after_epoch: u32,
+    /// `evaluation.epochs_between_evals`; 0 is every epoch.
+    pub epochs_between_evals: u32,
+}
+
+impl Evaluation {
+    /// Whether one is due behind `epoch` (spec/dlio.md 6.6): in `eval_after_epoch` or the first epoch,
+    /// whichever is later, and every `epochs_between_evals` from there.
+    pub fn is_due(&self, epoch: u32) -> bool {
+        let first = self.eval_after_epoch.max(1);
+        epoch >= first && (epoch - first).is_multiple_of(self.epochs_between_evals.max(1))
+    }
+}
+
+/// `checkpoint.*`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
+pub struct Checkpoint {
+    /// `checkpoint.checkpoint_folder`, without slashes at its end.
+    pub checkpoint_folder: String,
+    /// `checkpoint.checkpoint_after_epoch`: the first epoch with a checkpoint.
+    pub checkpoint_after_epoch: u32,
+    /// `checkpoint.epochs_between_checkpoints`.
+    pub epochs_between_checkpoints: u32,
+    /// `checkpoint.steps_between_checkpoints`; absent is by epochs.
+    pub steps_between_checkpoints: Option<u64>,
+    /// `checkpoint.num_checkpoints_write`; 0 is none.
+    pub num_checkpoints_write: u32,
+    /// `checkpoint.num_checkpoints_read`; 0 is none.
+    pub num_checkpoints_read: u32,
+    /// `checkpoint.time_between_checkpoints` in seconds.
+    pub time_between_checkpoints: f64,
+    /// `checkpoint.fsync`.
+    pub fsync: bool,
+    /// `checkpoint.rank_sync`.
+    pub rank_sync: bool,
+    /// `checkpoint.recovery_rank_shift`.
+    pub recovery_rank_shift: bool,
+    /// `checkpoint.mode`.
+    pub mode: CheckpointMode,
+    /// `checkpoint.randomize_tensor`.
+    pub randomize_tensor: bool,
+}
+
+/// `checkpoint.mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckpointMode {
+    /// All ranks of the parallelism are there.
+    Default,
+    /// Only some of them are.
+    Subset,
+}
+
 /// `metric.*` and `output.metric.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
@@ -264,10 +694,50 @@ pub struct Output {
     pub folder: Option<PathBuf>,
     /// `output.log_file`.
     pub log_file: String,
+    /// `output.log_level` (ours, `DLIO_LOG_LEVEL`): the least important lines that are logged.
+    pub log_level: LogLevel,
+}
+
+/// `output.log_level`: which lines DLIO's log has. Lines of the level OUTPUT are always there but
+/// under `error` and `critical`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Everything.
+    Debug,
+    /// A line for each step and rank.
+    Info,
+    /// Warnings and what follows.
+    Warning,
+    /// Errors alone.
+    Error,
+    /// Nothing but what ends the run.
+    Critical,
+}
+
+/// `profiling.*`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profiling {
+    /// `profiling.profiler`.
+    pub profiler: Profiler,
+    /// `profiling.iostat_devices`; empty is all.
+    pub iostat_devices: Vec<String>,
+}
+
+/// `profiling.profiler`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profiler {
+    /// None.
+    None,
+    /// `iostat` of sysstat, beside the run.
+    Iostat,
+    /// Darshan, which the user preloads.
+    Darshan,
 }
 
 /// `storage.*`: where the data set is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Storage {
     /// Which store, as far as the workload names one.
     pub target: Target,
@@ -277,6 +747,33 @@ pub struct Storage {
     /// `storage.storage_options.stagger_workers`: with the chunked pipeline reader k of a rank starts
     /// k mean computation times later.
     pub stagger_workers: bool,
+    /// `storage.storage_options.s3_max_attempts`: attempts of a request, at least 1; the client's own
+    /// number when absent.
+    pub max_attempts: Option<u32>,
+    /// `storage.storage_options.simulate_io`: files come from nowhere at once, none is looked for.
+    pub simulate_io: bool,
+    /// `storage.storage_options.use_full_object_uri`: keys are the whole URI, `s3://bucket/` included,
+    /// as DLIO once wrote them.
+    pub full_object_uri: bool,
+    /// `storage.storage_options.columns`: the Parquet columns to read; all when absent.
+    pub columns: Option<Vec<String>>,
+    /// `storage.post_generation_settle_seconds`: how long an object store gets between generating and
+    /// training.
+    pub post_generation_settle_seconds: f64,
+    /// `storage.drop_caches` (ours).
+    pub drop_caches: DropCaches,
+    /// `storage.drop_caches_timeout` (ours, `DLIO_DROP_CACHES_TIMEOUT`) in seconds.
+    pub drop_caches_timeout: u32,
+}
+
+/// `storage.drop_caches`: whether the kernel drops its page cache before each epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DropCaches {
+    /// Where files of a file system are read.
+    Auto,
+    /// Never.
+    Never,
 }
 
 /// GETs that one reader of the chunked pipeline has in flight at most, however large its chunk: as in

@@ -561,6 +561,7 @@ fn loader_in_words(workload: &Workload) -> String {
     let name = match reader.data_loader {
         DataLoader::Pytorch => "pytorch",
         DataLoader::Tensorflow => "tensorflow",
+        DataLoader::Synthetic => "synthetic",
     };
     let order = |shuffle: Shuffle| match shuffle {
         Shuffle::Off => "in order",

@@ -1,4 +1,5 @@
-//! `train.computation_time`: a number, or a mapping that describes a distribution (spec/dlio.md 6.3).
+//! `train.computation_time` and its kin: a number, or a mapping that describes a distribution
+//! (spec/dlio.md 6.3).
 
 use crate::origin::{Origin, Remark};
 use crate::schema;
@@ -6,8 +7,23 @@ use crate::settings::{Settings, number};
 use crate::tree::{Mapping, Node, Value};
 use crate::workload::Time;
 
-const TIME: &str = "train.computation_time";
-const STDEV: &str = "train.computation_time_stdev";
+/// The two keys of a time.
+pub(super) struct TimeKeys {
+    /// The mean or the distribution.
+    time: &'static str,
+    /// The standard deviation around it.
+    stdev: &'static str,
+}
+
+impl TimeKeys {
+    pub(super) const COMPUTATION: Self =
+        Self { time: "train.computation_time", stdev: "train.computation_time_stdev" };
+    pub(super) const EVALUATION: Self =
+        Self { time: "evaluation.eval_time", stdev: "evaluation.eval_time_stdev" };
+    pub(super) const PREPROCESS: Self =
+        Self { time: "reader.preprocess_time", stdev: "reader.preprocess_time_stdev" };
+}
+
 /// The longest time, in seconds: more than eleven days.
 const LONGEST: f64 = 1e6;
 
@@ -20,30 +36,31 @@ const TYPES: [(&str, &[&str]); 5] = [
     ("poisson", &["lam"]),
 ];
 
-pub(super) fn computation_time(settings: &mut Settings<'_>) -> Time {
-    let stdev = settings.optional(STDEV, |node| number(node, &(0.0..=LONGEST)));
-    settings.record_optional(STDEV, stdev.as_ref());
-    let node = settings.find(TIME);
+pub(super) fn time(settings: &mut Settings<'_>, keys: &TimeKeys) -> Time {
+    let &TimeKeys { time: key, stdev: stdev_key } = keys;
+    let stdev = settings.optional(stdev_key, |node| number(node, &(0.0..=LONGEST)));
+    settings.record_optional(stdev_key, stdev.as_ref());
+    let node = settings.find(key);
     let extra = stdev.as_ref().map(|stdev| stdev.value);
     let time = match &node {
         None => {
             if let Some(stdev) = stdev.filter(|stdev| stdev.value > 0.0) {
-                settings.object(&stdev.origin, STDEV, format!("needs {TIME}, which is not given"));
+                settings.object(&stdev.origin, stdev_key, format!("needs {key}, which is not given"));
             }
             None
         }
-        Some(node) if node.as_mapping().is_some() => distribution(settings, node, extra),
+        Some(node) if node.as_mapping().is_some() => distribution(settings, keys, node, extra),
         Some(node) => match number(node, &(0.0..=LONGEST)) {
             Ok(mean) => Some(around(mean, extra)),
             Err(text) => {
-                settings.refuse(TIME, node, format!("{text} (seconds), or a mapping with type"));
+                settings.refuse(key, node, format!("{text} (seconds), or a mapping with type"));
                 None
             }
         },
     };
     let time = time.unwrap_or(Time::Constant { mean: 0.0 });
     let origin = node.map_or(Origin::Default, |node| node.origin);
-    settings.record(TIME, time, &origin);
+    settings.record(key, time, &origin);
     time
 }
 
@@ -57,7 +74,13 @@ fn around(mean: f64, stdev: Option<f64>) -> Time {
 
 /// The distribution that the mapping `node` describes; `extra` is the standard deviation given
 /// beside it.
-fn distribution(settings: &mut Settings<'_>, node: &Node, extra: Option<f64>) -> Option<Time> {
+fn distribution(
+    settings: &mut Settings<'_>,
+    keys: &TimeKeys,
+    node: &Node,
+    extra: Option<f64>,
+) -> Option<Time> {
+    let &TimeKeys { time: key, stdev: stdev_key } = keys;
     let kind = match node.get("type").filter(|kind| !kind.is_null()) {
         None => "",
         Some(kind) => {
@@ -69,7 +92,7 @@ fn distribution(settings: &mut Settings<'_>, node: &Node, extra: Option<f64>) ->
                 };
                 let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 let text = format!("accepts {}{hint}", known.join(", "));
-                settings.refuse("train.computation_time.type", kind, text);
+                settings.refuse(&format!("{key}.type"), kind, text);
                 return None;
             };
             name
@@ -77,10 +100,10 @@ fn distribution(settings: &mut Settings<'_>, node: &Node, extra: Option<f64>) ->
     };
     let takes_stdev = matches!(kind, "" | "normal");
     if !takes_stdev && extra.is_some_and(|stdev| stdev > 0.0) {
-        settings.object(&node.origin, STDEV, format!("the type {kind} takes no stdev"));
+        settings.object(&node.origin, stdev_key, format!("the type {kind} takes no stdev"));
     }
-    warn_of_unknown_parameters(settings, node);
-    let mut parameters = Parameters { settings, node, kind, complete: true };
+    warn_of_unknown_parameters(settings, key, node);
+    let mut parameters = Parameters { settings, key, node, kind, complete: true };
     let time = match kind {
         "uniform" => {
             let (min, max) = (parameters.required("min"), parameters.required("max"));
@@ -110,7 +133,7 @@ fn distribution(settings: &mut Settings<'_>, node: &Node, extra: Option<f64>) ->
     parameters.complete.then_some(time)
 }
 
-fn warn_of_unknown_parameters(settings: &mut Settings<'_>, node: &Node) {
+fn warn_of_unknown_parameters(settings: &mut Settings<'_>, key: &str, node: &Node) {
     let known = || TYPES.iter().flat_map(|(_, names)| names.iter().copied()).chain(["type"]);
     for entry in node.as_mapping().into_iter().flat_map(Mapping::entries) {
         if !known().any(|name| name == entry.name) {
@@ -119,7 +142,7 @@ fn warn_of_unknown_parameters(settings: &mut Settings<'_>, node: &Node) {
                 .unwrap_or_default();
             settings.warnings.push(Remark::about_key(
                 &entry.origin,
-                format!("{TIME}.{}", entry.name),
+                format!("{key}.{}", entry.name),
                 format!("unknown parameter, ignored{hint}"),
             ));
         }
@@ -129,6 +152,7 @@ fn warn_of_unknown_parameters(settings: &mut Settings<'_>, node: &Node) {
 /// Reads the parameters of a distribution; one that is missing or wrong reads as 0 and is a problem.
 struct Parameters<'s, 'a> {
     settings: &'s mut Settings<'a>,
+    key: &'s str,
     node: &'s Node,
     kind: &'s str,
     complete: bool,
@@ -156,7 +180,7 @@ impl Parameters<'_, '_> {
             );
             self.settings.object(
                 &self.node.origin,
-                &format!("{TIME}.{name}"),
+                &format!("{}.{name}", self.key),
                 format!("not given: {kind} takes {takes}"),
             );
         }
@@ -175,7 +199,7 @@ impl Parameters<'_, '_> {
     fn refuse(&mut self, name: &str, text: &str) {
         self.complete = false;
         if let Some(value) = self.node.get(name) {
-            self.settings.refuse(&format!("{TIME}.{name}"), value, text);
+            self.settings.refuse(&format!("{}.{name}", self.key), value, text);
         }
     }
 }
