@@ -5,7 +5,7 @@
 //! can be reported. Interpolations in it are unresolved; a key that holds one counts as absent.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use feedrate_metrics::units::MIB;
@@ -31,7 +31,9 @@ pub(super) struct Settings {
 impl Settings {
     /// Reads `hydra_folder` of the run's folder `output`, or else our own snapshot there.
     pub(super) fn read(output: &Path, hydra_folder: &Path, warnings: &mut Vec<String>) -> Self {
-        let candidates = [output.join(hydra_folder), output.join(SNAPSHOT_FOLDER)];
+        // Without the dot in the middle that joining `./.hydra` makes.
+        let hydra_folder = output.join(hydra_folder).components().collect::<PathBuf>();
+        let candidates = [hydra_folder, output.join(SNAPSHOT_FOLDER)];
         let snapshot = if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
             Snapshot::read(folder, warnings)
         } else {
