@@ -83,10 +83,11 @@ impl Environment<'_> {
                 findings.notes.push(Remark::about_key(&origin, name, text));
                 continue;
             }
-            let prefix = name.split('_').next().unwrap_or_default();
-            let alike = known().filter(|known| known.starts_with(prefix));
-            let text = match schema::nearest(&name, alike) {
-                Some(known) => format!("unknown variable, ignored; did you mean {known}?"),
+            // What all names begin with says nothing about likeness.
+            let (prefix, rest) = name.split_once('_').unwrap_or_default();
+            let alike = known().filter_map(|known| known.strip_prefix(prefix)?.strip_prefix('_'));
+            let text = match schema::nearest(rest, alike) {
+                Some(known) => format!("unknown variable, ignored; did you mean {prefix}_{known}?"),
                 None => "unknown variable, ignored".to_owned(),
             };
             findings.unknown.push(Remark::about_key(&origin, name, text));

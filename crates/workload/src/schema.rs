@@ -28,7 +28,8 @@ const CLIENT: Support = Ignored("it tunes a Python storage client");
 const NOTHING: Support = Ignored("it has no effect in DLIO either");
 const READER_DETAIL: Support = Ignored("it concerns Python's loader processes; ours are threads");
 const ORDER: Support = Ignored("the order of samples follows from the shuffle keys alone");
-const IN_MEMORY: Support = Ignored("it shapes the sample in memory and changes no byte that is read");
+const IN_MEMORY: Support =
+    Ignored("it shapes the sample in memory and changes no byte that is read");
 const PARQUET_CLIENT: Support = Ignored("it tunes how a Python client reads Parquet");
 const PLUG_IN: &str = "it names a Python class, which cannot be loaded here";
 
@@ -69,16 +70,25 @@ const KEYS: &[(&str, Support)] = &[
     ("storage.storage_options.prefetch_window", Read),
     ("storage.storage_library", CLIENT),
     ("storage.post_generation_settle_seconds", Read),
-    ("storage.storage_options.s3_force_path_style", Ignored("the bucket always stands in the path")),
+    (
+        "storage.storage_options.s3_force_path_style",
+        Ignored("the bucket always stands in the path"),
+    ),
     ("storage.storage_options.s3_max_attempts", Read),
     ("storage.storage_options.storage_library", CLIENT),
-    ("storage.storage_options.uri_scheme", RefusedUnless(
+    (
+        "storage.storage_options.uri_scheme",
+        RefusedUnless(
             &[Word("s3"), Word("file")],
             "the store is an S3-compatible one or a folder, as storage.storage_type says",
-        )),
+        ),
+    ),
     ("storage.storage_options.use_full_object_uri", Read),
     ("storage.storage_options.secure", Ignored("the scheme of endpoint_url decides")),
-    ("storage.storage_options.s3_profile", RefusedUnless(&[], "name the profile in the variable AWS_PROFILE")),
+    (
+        "storage.storage_options.s3_profile",
+        RefusedUnless(&[], "name the profile in the variable AWS_PROFILE"),
+    ),
     ("storage.storage_options.prefetch_workers", CLIENT),
     ("storage.storage_options.prefetch", CLIENT),
     ("storage.storage_options.stagger_workers", Read),
@@ -287,7 +297,7 @@ fn check_mapping(parent: &str, mapping: &Mapping, findings: &mut Findings) {
         let path =
             if parent.is_empty() { entry.name.clone() } else { format!("{parent}.{}", entry.name) };
         if entry.name.contains('.') {
-            let text = "a key in a file holds no dots: write the parts as mappings";
+            let text = "a dot in a name: write one mapping inside the other";
             findings.problems.push(Remark::about_key(&entry.origin, path, text));
         } else if let Some((_, support)) = KEYS.iter().find(|(key, _)| *key == path) {
             check_key(&path, *support, &entry.node, findings);

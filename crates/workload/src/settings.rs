@@ -22,7 +22,7 @@ pub(crate) struct Setting<T> {
 pub(crate) struct Choices<T: 'static> {
     pub(crate) supported: &'static [(&'static str, T)],
     /// Words of DLIO that are refused as not supported yet.
-    pub(crate) not_yet: &'static [&'static str],
+    pub(crate) not_supported: &'static [&'static str],
 }
 
 impl<T: Copy + PartialEq> Choices<T> {
@@ -36,8 +36,8 @@ impl<T: Copy + PartialEq> Choices<T> {
         {
             return Ok(*value);
         }
-        if self.not_yet.iter().any(|name| name.eq_ignore_ascii_case(word)) {
-            return Err(format!("known to DLIO, not supported yet: {accepted}"));
+        if self.not_supported.iter().any(|name| name.eq_ignore_ascii_case(word)) {
+            return Err(format!("known to DLIO, but not supported: {accepted}"));
         }
         match schema::nearest(word, names) {
             Some(near) => Err(format!("{accepted}; did you mean {near}?")),

@@ -628,11 +628,15 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Whether one is due behind `epoch` (spec/dlio.md 6.6): in `eval_after_epoch` or the first epoch,
-    /// whichever is later, and every `epochs_between_evals` from there.
+    /// Whether one is due behind `epoch` (spec/dlio.md 6.6): when the epoch has reached the next one,
+    /// which is `eval_after_epoch` at first and moves on by `epochs_between_evals` each time.
     pub fn is_due(&self, epoch: u32) -> bool {
-        let first = self.eval_after_epoch.max(1);
-        epoch >= first && (epoch - first).is_multiple_of(self.epochs_between_evals.max(1))
+        let between = self.epochs_between_evals.max(1);
+        match self.eval_after_epoch {
+            // The first epoch is beyond this, but the next ones are counted from it.
+            0 => epoch == 1 || epoch.is_multiple_of(between),
+            first => epoch >= first && (epoch - first).is_multiple_of(between),
+        }
     }
 }
 

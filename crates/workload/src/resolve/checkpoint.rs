@@ -8,7 +8,7 @@ use crate::workload::{Checkpoint, CheckpointMode, Compat, Model, Workflow};
 
 const MODES: Choices<CheckpointMode> = Choices {
     supported: &[("default", CheckpointMode::Default), ("subset", CheckpointMode::Subset)],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 /// The value of DLIO's default of `time_between_checkpoints`, which it waits by its absolute value.
@@ -40,7 +40,11 @@ pub(super) fn checkpoint(
                 format!("is {data}, which checkpoint.mode default does not take: leave it out"),
             ),
             (CheckpointMode::Subset, None) => {
-                settings.object(&mode.origin, key, "not given, but checkpoint.mode subset needs it");
+                settings.object(
+                    &mode.origin,
+                    key,
+                    "not given, but checkpoint.mode subset needs it",
+                );
             }
             _ => {}
         }
@@ -57,7 +61,11 @@ pub(super) fn checkpoint(
     let steps = settings.whole_or_negative("checkpoint.steps_between_checkpoints", VERY_MANY);
     let trimmed = folder.value.trim_end_matches('/');
     Checkpoint {
-        checkpoint_folder: if trimmed.is_empty() { folder.value.clone() } else { trimmed.to_owned() },
+        checkpoint_folder: if trimmed.is_empty() {
+            folder.value.clone()
+        } else {
+            trimmed.to_owned()
+        },
         checkpoint_after_epoch: settings.whole_u32(
             "checkpoint.checkpoint_after_epoch",
             0..=MANY,

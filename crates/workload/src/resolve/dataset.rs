@@ -20,7 +20,7 @@ const FORMATS: Choices<Format> = Choices {
         ("synthetic", Format::Synthetic),
         ("parquet", Format::Parquet),
     ],
-    not_yet: &["hdf5_opt"],
+    not_supported: &["hdf5_opt"],
 };
 
 const COMPRESSIONS: Choices<Compression> = Choices {
@@ -35,7 +35,7 @@ const COMPRESSIONS: Choices<Compression> = Choices {
         ("zstd", Compression::Zstd),
         ("lz4", Compression::Lz4),
     ],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 const ELEMENT_TYPES: Choices<ElementType> = Choices {
@@ -52,7 +52,7 @@ const ELEMENT_TYPES: Choices<ElementType> = Choices {
         ("float32", ElementType::Float32),
         ("float64", ElementType::Float64),
     ],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 const RECORD_LENGTH: &str = "dataset.record_length_bytes";
@@ -114,7 +114,9 @@ pub(super) fn dataset(settings: &mut Settings<'_>, data_folder: &str) -> Dataset
         record_length_bytes_stdev: record.stdev,
         record_dims: record.dims,
         record_element_type: record.element,
-        num_subfolders_train: settings.whole("dataset.num_subfolders_train", 0..=VERY_MANY, 0).value,
+        num_subfolders_train: settings
+            .whole("dataset.num_subfolders_train", 0..=VERY_MANY, 0)
+            .value,
         num_subfolders_eval: settings.whole("dataset.num_subfolders_eval", 0..=VERY_MANY, 0).value,
         file_prefix: settings.text("dataset.file_prefix", file_name, "img").value,
         compression: compression(settings, format.value),
@@ -148,11 +150,9 @@ struct Record {
 fn record(settings: &mut Settings<'_>, format: Format, hdf5: &Hdf5) -> Record {
     let given = settings.optional_number(RECORD_LENGTH, 1.0..=LONGEST_RECORD);
     let stdev = settings.number("dataset.record_length_bytes_stdev", 0.0..=LONGEST_RECORD, 0.0);
-    let mut element =
-        settings.optional_choice("dataset.record_element_type", &ELEMENT_TYPES).unwrap_or(Setting {
-            value: ElementType::Uint8,
-            origin: Origin::Default,
-        });
+    let mut element = settings
+        .optional_choice("dataset.record_element_type", &ELEMENT_TYPES)
+        .unwrap_or(Setting { value: ElementType::Uint8, origin: Origin::Default });
     if is_image(format) && element.value != ElementType::Uint8 {
         settings.warnings.push(Remark::about_key(
             &element.origin,
@@ -197,12 +197,12 @@ fn check_dims(
     stdev: f64,
 ) {
     if stdev > 0.0 {
-        let text = "cannot go with dataset.record_length_bytes_stdev: an exact shape does not deviate";
+        let text =
+            "cannot go with dataset.record_length_bytes_stdev: an exact shape does not deviate";
         settings.object(&dims.origin, DIMS, text);
     }
     if is_image(format) && dims.value.len() > 2 {
-        let text =
-            format!("has {} dimensions, but a {} has 2", dims.value.len(), format.suffix());
+        let text = format!("has {} dimensions, but a {} has 2", dims.value.len(), format.suffix());
         settings.object(&dims.origin, DIMS, text);
     }
     let parts = hdf5.num_dset_per_record;
@@ -249,7 +249,9 @@ fn parquet(settings: &mut Settings<'_>) -> Parquet {
     settings.record_optional(COLUMNS, shown.as_ref());
     Parquet {
         columns: columns.map(|columns| columns.value).unwrap_or_default(),
-        row_group_size: settings.whole("dataset.parquet.row_group_size", 1..=VERY_MANY, 1_024).value,
+        row_group_size: settings
+            .whole("dataset.parquet.row_group_size", 1..=VERY_MANY, 1_024)
+            .value,
         partition_by: settings
             .optional_text("dataset.parquet.partition_by", file_name)
             .map(|column| column.value),

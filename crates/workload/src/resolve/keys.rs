@@ -17,12 +17,12 @@ const COMPATS: Choices<Compat> = Choices {
         ("mlcommons", Compat::Mlcommons),
         ("upstream", Compat::Upstream),
     ],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 pub(super) const FRAMEWORKS: Choices<Framework> = Choices {
     supported: &[("pytorch", Framework::Pytorch), ("tensorflow", Framework::Tensorflow)],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 const LOG_LEVELS: Choices<LogLevel> = Choices {
@@ -34,7 +34,7 @@ const LOG_LEVELS: Choices<LogLevel> = Choices {
         ("error", LogLevel::Error),
         ("critical", LogLevel::Critical),
     ],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 const PROFILERS: Choices<Profiler> = Choices {
@@ -43,12 +43,12 @@ const PROFILERS: Choices<Profiler> = Choices {
         ("iostat", Profiler::Iostat),
         ("darshan", Profiler::Darshan),
     ],
-    not_yet: &["tensorboard"],
+    not_supported: &["tensorboard"],
 };
 
 const DROP_CACHES: Choices<DropCaches> = Choices {
     supported: &[("auto", DropCaches::Auto), ("never", DropCaches::Never)],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 /// The most of anything that is counted in 32 bits: far above what is useful, far below overflow.

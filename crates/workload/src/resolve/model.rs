@@ -13,7 +13,7 @@ const DATATYPES: Choices<Datatype> = Choices {
         ("int8", Datatype::Int8),
         ("uint8", Datatype::Uint8),
     ],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 pub(super) fn model(settings: &mut Settings<'_>) -> Model {

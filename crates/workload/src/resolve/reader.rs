@@ -15,20 +15,22 @@ const DATA_LOADERS: Choices<DataLoader> = Choices {
         ("tensorflow", DataLoader::Tensorflow),
         ("synthetic", DataLoader::Synthetic),
     ],
-    not_yet: &["dali", "native_dali", "custom", "none"],
+    not_supported: &["dali", "native_dali", "custom", "none"],
 };
 
 const PIPELINES: Choices<Pipeline> = Choices {
     supported: &[("sliding", Pipeline::Sliding), ("chunked", Pipeline::Chunked)],
-    not_yet: &[],
+    not_supported: &[],
 };
 
-const PAYLOADS: Choices<Payload> =
-    Choices { supported: &[("land", Payload::Land), ("discard", Payload::Discard)], not_yet: &[] };
+const PAYLOADS: Choices<Payload> = Choices {
+    supported: &[("land", Payload::Land), ("discard", Payload::Discard)],
+    not_supported: &[],
+};
 
 const SHUFFLES: Choices<Shuffle> = Choices {
     supported: &[("off", Shuffle::Off), ("seed", Shuffle::Seed), ("random", Shuffle::Random)],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 /// `reader.read_type`.
@@ -40,7 +42,7 @@ enum ReadType {
 
 const READ_TYPES: Choices<ReadType> = Choices {
     supported: &[("on_demand", ReadType::OnDemand), ("memory", ReadType::Memory)],
-    not_yet: &[],
+    not_supported: &[],
 };
 
 const READ_THREADS: &str = "reader.read_threads";
@@ -71,7 +73,8 @@ pub(super) fn reader(
     let odirect = settings.truth("reader.odirect", false);
     if odirect {
         let text = if matches!(dataset.format, Format::Npy | Format::Npz) {
-            "known to DLIO, not supported yet, and it would change the result: leave it out".to_owned()
+            "known to DLIO, but not supported, and it would change the result: leave it out"
+                .to_owned()
         } else {
             format!("works with npy and npz files only, not with {}", dataset.format.suffix())
         };
@@ -142,7 +145,8 @@ fn data_loader(
 fn read_threads(settings: &mut Settings<'_>, compat: Compat) -> (u32, Option<u32>) {
     let most = settings.variable("DLIO_MAX_AUTO_THREADS");
     let most = most.and_then(|text| text.parse().ok()).unwrap_or(MOST_AUTOMATIC).clamp(1, 1024);
-    let automatic = settings.find(READ_THREADS).is_some_and(|node| node.value == Value::from("auto"));
+    let automatic =
+        settings.find(READ_THREADS).is_some_and(|node| node.value == Value::from("auto"));
     if automatic {
         let node = settings.find(READ_THREADS);
         let origin = node.map_or(Origin::Default, |node| node.origin);

@@ -25,7 +25,7 @@ enum Kind {
 const KINDS: Choices<Kind> = Choices {
     // The originals accept parallel_fs and then fail; it can only mean a file system.
     supported: &[("local_fs", Kind::Local), ("parallel_fs", Kind::Local), ("s3", Kind::S3)],
-    not_yet: &["aistore", "direct_fs"],
+    not_supported: &["aistore", "direct_fs"],
 };
 
 /// The target, and what named a store.

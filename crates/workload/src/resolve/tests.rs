@@ -1,7 +1,7 @@
 //! What users write, and what becomes of it.
 
 use super::*;
-use crate::workload::{Target, Time};
+use crate::workload::{DataLoader, Format, Framework, Shuffle, Target, Time};
 
 /// The base workload of the cases.
 const B0: &str = "\
@@ -130,61 +130,38 @@ fn what_is_odd_is_told_beside_what_is_wrong() {
 
 #[test]
 fn the_presets_hold_the_published_numbers_and_give_no_warning() {
-    let images = |num_files_train, record_length_bytes, record_length_bytes_stdev| Dataset {
-        data_folder: "data/retinanet".to_owned(),
-        format: Format::Jpeg,
-        num_files_train,
-        num_samples_per_file: 1,
-        record_length_bytes,
-        record_length_bytes_stdev,
-        file_prefix: "img".to_owned(),
-        seed: 10,
-    };
-    let (current, draft) =
-        (images(1_170_301, 322_957.0, 0.0), images(1_743_042, 153_600.0, 51_200.0));
+    let (current, draft) = ((1_170_301, 322_957.0, 0.0), (1_743_042, 153_600.0, 51_200.0));
     let presets = [
-        ("retinanet_b200", &current, 24, 8, 0.04755),
-        ("retinanet_mi355", &current, 32, 8, 0.0634),
-        ("retinanet_h100_draft", &draft, 16, 5, 0.18),
-        ("retinanet_a100_draft", &draft, 16, 5, 0.21),
+        ("retinanet_b200", current, 24, 8, 0.04755),
+        ("retinanet_mi355", current, 32, 8, 0.0634),
+        ("retinanet_h100_draft", draft, 16, 5, 0.18),
+        ("retinanet_a100_draft", draft, 16, 5, 0.21),
     ];
-    assert_eq!(presets.map(|preset| preset.0).to_vec(), presets::names().collect::<Vec<_>>());
-    for (name, dataset, batch_size, epochs, seconds) in presets {
+    for (name, (files, bytes, stdev), batch_size, epochs, seconds) in presets {
         let request = Request { workload: name.to_owned(), ..Request::default() };
         let resolved = resolve(&request).unwrap();
         assert_eq!(warnings(&resolved), [""; 0]);
         assert_eq!(resolved.store_named, None);
-        let expected = Workload {
-            framework: Framework::Pytorch,
-            model: Model { name: "retinanet".to_owned(), kind: Some("cnn".to_owned()) },
-            workflow: Workflow { generate_data: false, train: true },
-            dataset: dataset.clone(),
-            reader: Reader {
-                data_loader: DataLoader::Pytorch,
-                batch_size,
-                read_threads: 8,
-                prefetch_size: 2,
-                file_shuffle: Shuffle::Seed,
-                sample_shuffle: Shuffle::Seed,
-                pipeline: Pipeline::Sliding,
-                payload: Payload::Land,
-            },
-            train: Train {
-                epochs,
-                computation_time: Time::Constant { mean: seconds },
-                total_training_steps: None,
-                seed: 123,
-                seed_change_epoch: true,
-            },
-            metric: Metric { au: 0.85, exclude_start_steps: 1, exclude_end_steps: 0 },
-            output: Output { folder: None, log_file: "dlio.log".to_owned() },
-            storage: Storage {
-                target: Target::Local { root: "./data/retinanet".into() },
-                prefetch_window: 64,
-                stagger_workers: true,
-            },
-        };
-        assert_eq!(resolved.workload, expected);
+        let Workload { framework, model, dataset, reader, train, metric, storage, .. } =
+            resolved.workload;
+        assert_eq!(framework, Framework::Pytorch);
+        assert_eq!((model.name.as_str(), model.kind.as_deref()), ("retinanet", Some("cnn")));
+        assert_eq!(
+            (dataset.data_folder.as_str(), dataset.format),
+            ("data/retinanet", Format::Jpeg)
+        );
+        assert_eq!((dataset.num_files_train, dataset.num_samples_per_file), (files, 1));
+        let sizes = [dataset.record_length_bytes, dataset.record_length_bytes_stdev];
+        assert_eq!(sizes.map(f64::to_bits), [bytes, stdev].map(f64::to_bits));
+        assert_eq!(
+            (reader.batch_size, reader.read_threads, reader.prefetch_size),
+            (batch_size, 8, 2)
+        );
+        assert_eq!((reader.file_shuffle, reader.sample_shuffle), (Shuffle::Seed, Shuffle::Seed));
+        assert_eq!(train.epochs, epochs);
+        assert_eq!(train.computation_time, Time::Constant { mean: seconds });
+        assert_eq!(metric.au.to_bits(), 0.85_f64.to_bits());
+        assert_eq!(local(&storage.target), "./data/retinanet");
     }
 }
 
@@ -206,8 +183,8 @@ fn a_file_that_gives_only_the_format_has_dlios_defaults() {
     let workload = &resolved.workload;
     assert_eq!(workload.framework, Framework::Tensorflow);
     assert_eq!(workload.reader.data_loader, DataLoader::Tensorflow);
-    assert_eq!(workload.model, Model { name: "default".to_owned(), kind: None });
-    assert_eq!(workload.workflow, Workflow { generate_data: false, train: true });
+    assert_eq!((workload.model.name.as_str(), &workload.model.kind), ("default", &None));
+    assert!(workload.workflow.train && !workload.workflow.generate_data);
     assert_eq!(workload.dataset.num_files_train, 8);
     assert_eq!(workload.dataset.record_length_bytes.to_bits(), 65_536_f64.to_bits());
     assert_eq!(workload.reader.file_shuffle, Shuffle::Off);
@@ -247,16 +224,16 @@ fn every_problem_is_reported_at_once_with_its_place() {
         .flag("--np-window 0", "storage.storage_options.prefetch_window", 0_u64)
         .environment("DLIO_STORAGE_TYPE", "s4")
         .set("metric.au=90")
-        .set("workflow.evaluation=true")
+        .set("reader.reader_classname=my.Reader")
         .refused();
     let expected = "\
 7 problems in the configuration:
   --set train.epochs: override: no '=' in it: write KEY=VALUE, such as train.epochs=3
-  --set workflow.evaluation=true: workflow.evaluation = true: known to DLIO, not supported yet, and it would change the result: accepts false or leave it out
+  --set reader.reader_classname=my.Reader: reader.reader_classname = \"my.Reader\": not supported: it names a Python class, which cannot be loaded here
   --set dataset.num_files_train=1.5: dataset.num_files_train = 1.5: accepts a whole number from 1 to 1000000000000
   --set reader.batch_size=0: reader.batch_size = 0: accepts a whole number from 1 to 4294967295
   --set metric.au=90: metric.au = 90: accepts a number from 0 to 1
-  environment DLIO_STORAGE_TYPE: storage.storage_type = \"s4\": accepts local_fs, s3
+  environment DLIO_STORAGE_TYPE: storage.storage_type = \"s4\": accepts local_fs, parallel_fs, s3
   --np-window 0: storage.storage_options.prefetch_window = 0: accepts a whole number from 1 to 1000000";
     assert_eq!(message, expected);
     let broken = B0.replace("epochs: 1", "epochs: one").replace("au: 0.90", "au: yes");
@@ -500,11 +477,21 @@ fn ranges_and_types_are_checked() {
         ("framework=pytorhc", &["accepts pytorch, tensorflow; did you mean pytorch?"]),
         ("framework=tensorflow", &["reader.data_loader", "framework is tensorflow"]),
         ("reader.data_loader=tensorflow", &["framework is pytorch (bench.yaml:2:12)"]),
-        ("reader.data_loader=dali", &["not supported yet: accepts pytorch, tensorflow"]),
-        ("dataset.format=tfrecord", &["not supported yet: accepts jpeg, npz"]),
-        ("dataset.format=jpg", &["accepts jpeg, npz; did you mean jpeg?"]),
-        ("dataset.format=null", &["tfrecord is not supported yet"]),
-        ("storage.storage_type=direct_fs", &["not supported yet: accepts local_fs, s3"]),
+        ("reader.data_loader=dali", &["but not supported: accepts pytorch, tensorflow"]),
+        ("dataset.format=tfrecord", &["reader.data_loader", "pytorch", "tfrecord"]),
+        ("dataset.format=hdf5_opt", &["but not supported: accepts tfrecord, hdf5"]),
+        ("dataset.format=jpg", &["accepts tfrecord", "did you mean jpeg?"]),
+        ("storage.storage_type=direct_fs", &["but not supported: accepts local_fs"]),
+        ("storage.storage_type=aistore", &["but not supported: accepts local_fs"]),
+        ("dataset.record_dims=4.5", &["accepts a list"]),
+        ("dataset.record_dims=[0]", &["accepts a whole number from 1"]),
+        ("dataset.parquet.columns=[{dtype: float128}]", &["float128", "not known"]),
+        ("dataset.parquet.columns=[1]", &["no column"]),
+        ("profiling.iostat_devices=[-x]", &["no name of a device"]),
+        ("profiling.profiler=tensorboard", &["but not supported: accepts none, iostat"]),
+        ("compat=fork", &["accepts none, mlcommons, upstream"]),
+        ("model.parallelism.zero_stage=4", &["from 0 to 3"]),
+        ("model.model_datatype=fp8", &["accepts fp16"]),
         ("dataset=3", &["dataset = 3", "accepts a mapping"]),
         ("reader.batch_size.x=1", &["reader.batch_size", "accepts a whole number"]),
     ] {
@@ -534,48 +521,210 @@ fn more_samples_than_a_jpeg_holds_and_sets_beyond_counting_are_refused() {
 }
 
 #[test]
-fn keys_that_only_dlio_knows_are_refused_if_a_result_depends_on_them() {
-    for option in [
-        "workflow.evaluation=true",
-        "workflow.evaluate=true",
-        "workflow.checkpoint=True",
-        "dataset.num_subfolders_train=2",
-        "dataset.record_dims=[4,8]",
-        "dataset.compression=gzip",
-        "dataset.num_files_eval=8",
-        "reader.preprocess_time=0.1",
-        "reader.odirect=True",
-        "reader.read_type=memory",
-        "reader.reader_classname=my.Reader",
-        "storage.storage_options.simulate_io=true",
+fn what_cannot_be_done_here_is_refused_unless_it_is_not_asked_for() {
+    for (option, part) in [
+        ("reader.reader_classname=my.Reader", "a Python class"),
+        ("reader.data_loader_classname=my.Loader", "a Python class"),
+        ("checkpoint.checkpoint_mechanism_classname=my.Mechanism", "a Python class"),
+        ("storage.storage_options.s3_profile=lab", "AWS_PROFILE"),
+        ("storage.storage_options.uri_scheme=az", "storage.storage_type"),
+        ("reader.odirect=True", "not supported"),
     ] {
-        let message = b0().set(option).refused();
-        assert!(message.contains("known to DLIO, not supported yet"), "{option}: {message}");
+        b0().set(option).refused_with(&[option.split('=').next().unwrap(), part]);
     }
     for option in [
-        "workflow.evaluation=false",
-        "workflow.checkpoint=null",
-        "dataset.num_subfolders_train=1",
-        "dataset.record_dims=[]",
+        "reader.reader_classname=null",
+        "storage.storage_options.uri_scheme=S3",
+        "reader.odirect=false",
+        "reader.read_type=on_demand",
+        "reader.read_type=memory",
         "dataset.compression=none",
-        "dataset.num_files_eval=0",
-        "reader.preprocess_time=0.0",
-        "storage.storage_options.simulate_io='False'",
+        "dataset.num_subfolders_train=1",
     ] {
         assert_eq!(warnings(&b0().set(option).accepted()), [""; 0], "{option}");
     }
-    for option in [
-        "reader.pin_memory=True",
-        "reader.multiprocessing_context=spawn",
-        "dataset.record_length_resize=150528",
-        "model.model_size=499153191",
-        "checkpoint.checkpoint_folder=checkpoints/x",
-        "profiling.profiler=none",
+}
+
+#[test]
+fn keys_that_make_no_difference_here_are_accepted_with_a_note_that_says_why() {
+    for (option, part) in [
+        ("reader.pin_memory=True", "threads"),
+        ("reader.multiprocessing_context=spawn", "threads"),
+        ("reader.dont_use_mmap=True", "threads"),
+        ("reader.shuffle_size=4", "shuffle keys"),
+        ("dataset.record_length_resize=150528", "in memory"),
+        ("dataset.data_gen_method=dgen", "dataset.seed"),
+        ("storage.storage_library=s3dlio", "storage client"),
+        ("storage.storage_options.s3_force_path_style=true", "path"),
+        ("workflow.query=reader.batch_size", "dlio_benchmark_query"),
+        ("checkpoint.type=all_ranks", "no effect in DLIO"),
     ] {
-        let warnings = warnings(&b0().set(option).accepted());
-        assert_eq!(warnings.len(), 1, "{option}: {warnings:?}");
-        assert!(warnings[0].contains("known to DLIO, not supported yet; no effect"), "{option}");
+        let resolved = b0().set(option).accepted();
+        assert_eq!(warnings(&resolved), [""; 0], "{option}");
+        let notes: Vec<_> = resolved.notes.iter().map(Remark::to_string).collect();
+        assert_eq!(notes.len(), 1, "{option}: {notes:?}");
+        assert!(notes[0].contains("without effect") && notes[0].contains(part), "{notes:?}");
     }
+}
+
+#[test]
+fn the_rules_between_keys_are_kept_before_anything_is_read() {
+    let tfrecord = |framework: &str| {
+        let options = format!("{{framework: {framework}, dataset: {{format: tfrecord}}}}");
+        yaml(&options)
+    };
+    tfrecord("tensorflow").accepted();
+    tfrecord("pytorch").refused_with(&["tfrecord", "pytorch"]);
+    tfrecord("pytorch").set("workflow.train=false").set("workflow.generate_data=true").accepted();
+    for (options, parts) in [
+        (
+            &["dataset.record_dims=[4,8]", "dataset.record_length_bytes_stdev=3"][..],
+            &["dataset.record_dims", "dataset.record_length_bytes_stdev"][..],
+        ),
+        (
+            &["dataset.format=hdf5", "dataset.record_dims=[5,8]", "dataset.num_dset_per_record=2"],
+            &["begins with 5", "num_dset_per_record 2"],
+        ),
+        (&["dataset.format=png", "dataset.record_dims=[1,2,3]"], &["3 dimensions", "png has 2"]),
+        (&["dataset.format=csv", "reader.odirect=true"], &["npy and npz files only", "csv"]),
+        (&["dataset.compression=gzip"], &["is gzip", "npz file can have none, zip"]),
+        (&["dataset.format=jpeg", "dataset.compression=zip"], &["jpeg file can have none"]),
+        (&["dataset.num_files_stored=15"], &["dataset.num_files_stored", "fewer than the 16"]),
+        (
+            &["dataset.num_samples_per_file=4", "reader.read_type=memory"],
+            &["reader.read_type", "on_demand"],
+        ),
+        (&["checkpoint.ksm={}"], &["checkpoint.ksm", "randomize_tensor false"]),
+        (
+            &["checkpoint.num_checkpoints_write=2", "checkpoint.num_checkpoints_read=3"],
+            &["is 3", "the 2 of"],
+        ),
+        (
+            &["model.parallelism.pipeline=2", "model.parallelism.zero_stage=3"],
+            &["model.parallelism.pipeline", "zero_stage 3"],
+        ),
+        (
+            &["model.num_layers=2", "model.parallelism.pipeline=4"],
+            &["model.num_layers", "is 2", "4 stages"],
+        ),
+        (
+            &["workflow.checkpoint=true", "model.parallelism.data=2"],
+            &["model.parallelism.data", "is 2", "checkpoint.mode default"],
+        ),
+        (
+            &["workflow.checkpoint=true", "checkpoint.mode=subset"],
+            &["model.parallelism.data", "not given", "subset"],
+        ),
+        (&["workflow.profiling=true", "profiling.profiler=darshan"], &["LD_PRELOAD"]),
+    ] {
+        options.iter().fold(b0(), |given, option| given.set(option)).refused_with(parts);
+    }
+    b0().set("checkpoint.ksm={}").set("checkpoint.randomize_tensor=false").accepted();
+    b0().set("checkpoint.num_checkpoints_read=2")
+        .set("checkpoint.num_checkpoints_write=0")
+        .accepted();
+    b0().set("workflow.profiling=true")
+        .set("profiling.profiler=darshan")
+        .environment("LD_PRELOAD", "/usr/lib/libdarshan.so")
+        .accepted();
+}
+
+#[test]
+fn an_exact_shape_takes_the_place_of_the_record_length() {
+    let resolved = b0()
+        .set("dataset.record_dims=[4,8,6]")
+        .set("dataset.record_element_type=float32")
+        .accepted();
+    let dataset = &resolved.workload.dataset;
+    assert_eq!(dataset.record_dims, [4, 8, 6]);
+    assert_eq!(dataset.record_length_bytes.to_bits(), 768_f64.to_bits());
+    let images = b0().set("dataset.format=png").set("dataset.record_element_type=float32");
+    let resolved = images.accepted();
+    assert_eq!(resolved.workload.dataset.record_element_type, crate::ElementType::Uint8);
+    assert!(warnings(&resolved)[0].contains("taken as uint8"), "{:?}", warnings(&resolved));
+}
+
+#[test]
+fn the_columns_of_a_parquet_file_are_its_record() {
+    let resolved = b0()
+        .set("dataset.format=parquet")
+        .set("dataset.parquet.columns=[{name: a, dtype: float64, size: 3}, {dtype: int8}, {}]")
+        .accepted();
+    assert_eq!(resolved.workload.record_bytes().to_bits(), (24.0_f64 + 1.0 + 4.0).to_bits());
+    let columns = &resolved.workload.dataset.parquet.columns;
+    assert_eq!(
+        (columns[2].name.as_str(), columns[2].dtype.as_str(), columns[2].size),
+        ("data", "float32", 1)
+    );
+}
+
+#[test]
+fn compat_brings_back_the_defaults_and_numbers_of_the_originals() {
+    for compat in ["mlcommons", "upstream"] {
+        let given = || b0().set(&format!("compat={compat}"));
+        for shuffle in ["off", "false", "random"] {
+            let reader =
+                given().set(&format!("reader.file_shuffle={shuffle}")).accepted().workload.reader;
+            assert_eq!(reader.file_shuffle, Shuffle::Seed, "{compat} {shuffle}");
+        }
+        let unset =
+            yaml("{framework: pytorch, dataset: {format: npz}}").set(&format!("compat={compat}"));
+        let workload = unset.accepted().workload;
+        assert_eq!(workload.reader.file_shuffle, Shuffle::Off);
+        assert_eq!(workload.checkpoint.time_between_checkpoints.to_bits(), 1_f64.to_bits());
+        let waits = given().set("checkpoint.time_between_checkpoints=-5").accepted().workload;
+        assert_eq!(waits.checkpoint.time_between_checkpoints.to_bits(), 5_f64.to_bits());
+    }
+    let waits = b0().set("checkpoint.time_between_checkpoints=-5").accepted().workload;
+    assert_eq!(waits.checkpoint.time_between_checkpoints.to_bits(), 0_f64.to_bits());
+    let by_variable = b0().environment("FEEDRATE_COMPAT", "upstream").accepted();
+    assert_eq!(by_variable.workload.compat, crate::Compat::Upstream);
+}
+
+#[test]
+fn one_reader_is_one_unless_the_fork_or_auto_asks_for_more() {
+    let threads = |given: Given, ranks, cores| {
+        let mut workload = given.accepted().workload;
+        workload.settle_threads(ranks, cores);
+        workload.reader.read_threads
+    };
+    let one = || b0().set("reader.read_threads=1");
+    assert_eq!(threads(one(), 1, 16), 1);
+    assert_eq!(threads(one().set("compat=upstream"), 1, 16), 1);
+    assert_eq!(threads(one().set("compat=mlcommons"), 1, 16), 8);
+    assert_eq!(threads(one().set("compat=mlcommons"), 4, 16), 4);
+    assert_eq!(threads(one().set("compat=mlcommons"), 32, 16), 1);
+    let auto = || b0().set("reader.read_threads=auto");
+    assert_eq!(threads(auto(), 2, 16), 8);
+    assert_eq!(threads(auto().environment("DLIO_MAX_AUTO_THREADS", "3"), 2, 16), 3);
+    assert_eq!(threads(b0().set("reader.read_threads=0").set("compat=mlcommons"), 1, 16), 0);
+}
+
+#[test]
+fn an_evaluation_is_due_from_its_first_epoch_on_and_every_so_often() {
+    let due = |after: u32, between: u32| {
+        let evaluation = b0()
+            .set(&format!("evaluation.eval_after_epoch={after}"))
+            .set(&format!("evaluation.epochs_between_evals={between}"))
+            .accepted()
+            .workload
+            .evaluation;
+        (1..=6).filter(|&epoch| evaluation.is_due(epoch)).collect::<Vec<_>>()
+    };
+    assert_eq!(due(1, 1), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(due(2, 2), [2, 4, 6]);
+    assert_eq!(due(3, 0), [3, 4, 5, 6]);
+    assert_eq!(due(0, 5), [1, 5]);
+}
+
+#[test]
+fn under_strict_what_nobody_knows_is_a_problem() {
+    let mut given = b0().set("reader.batch_sise=3").environment("DLIO_XYZZY", "x");
+    given.request.strict = true;
+    given.refused_with(&["2 problems", "reader.batch_size?", "DLIO_XYZZY"]);
+    let mut given = b0().set("reader.pin_memory=true");
+    given.request.strict = true;
+    given.accepted();
 }
 
 #[test]
@@ -609,7 +758,6 @@ fn unknown_variables_warn_with_the_nearest_known_name() {
     assert_eq!(
         warnings(&given.accepted()),
         [
-            "environment DLIO_LOG_LEVEL: DLIO_LOG_LEVEL: known to DLIO, not supported yet; no effect",
             "environment DLIO_OUTPUT_FODLER: DLIO_OUTPUT_FODLER: unknown variable, ignored; did \
              you mean DLIO_OUTPUT_FOLDER?",
             "environment FEEDRATE_FILES: FEEDRATE_FILES: unknown variable, ignored",

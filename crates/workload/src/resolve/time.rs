@@ -45,7 +45,11 @@ pub(super) fn time(settings: &mut Settings<'_>, keys: &TimeKeys) -> Time {
     let time = match &node {
         None => {
             if let Some(stdev) = stdev.filter(|stdev| stdev.value > 0.0) {
-                settings.object(&stdev.origin, stdev_key, format!("needs {key}, which is not given"));
+                settings.object(
+                    &stdev.origin,
+                    stdev_key,
+                    format!("needs {key}, which is not given"),
+                );
             }
             None
         }
