@@ -24,7 +24,7 @@ impl MetricWindow {
     }
 }
 
-/// What the window of one block holds.
+/// What the window of one block, or of an evaluation, holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowSums {
     /// Steps in the window; at least one.
@@ -38,14 +38,29 @@ pub struct WindowSums {
 
 /// Sums a block over the window; `None` when the window holds no step or no time.
 pub fn window_sums(block: &BlockRecord, window: &MetricWindow) -> Option<WindowSums> {
-    let [before, inside, after] = window.split(&block.steps);
-    let outside: Seconds = before.iter().chain(after).map(StepRecord::proc).sum();
-    let duration = block.duration - outside;
+    sums_of(&block.steps, block.duration, window)
+}
+
+/// Sums `steps`, which took `whole` with all that lies between them, over the window.
+pub(crate) fn sums_of(
+    steps: &[StepRecord],
+    whole: Seconds,
+    window: &MetricWindow,
+) -> Option<WindowSums> {
+    let [_, inside, _] = window.split(steps);
+    let duration = time_of(steps, whole, window);
     (!inside.is_empty() && duration.0 > 0.0).then(|| WindowSums {
         steps: inside.len() as u64,
         compute: inside.iter().map(|step| step.compute).sum(),
         duration,
     })
+}
+
+/// D of spec/dlio.md 7.2: `whole` less the `proc` of the steps outside the window.
+pub(crate) fn time_of(steps: &[StepRecord], whole: Seconds, window: &MetricWindow) -> Seconds {
+    let [before, _, after] = window.split(steps);
+    let outside: Seconds = before.iter().chain(after).map(StepRecord::proc).sum();
+    whole - outside
 }
 
 /// DLIO's AU of one block in percent: measured compute inside the window over D
@@ -92,7 +107,10 @@ pub fn epoch_wall_au_percent(epoch: &EpochRecord) -> Option<f64> {
     })
 }
 
-fn mean_over_ranks(epoch: &EpochRecord, figure: impl Fn(&RankEpoch) -> Option<f64>) -> Option<f64> {
+pub(crate) fn mean_over_ranks(
+    epoch: &EpochRecord,
+    figure: impl Fn(&RankEpoch) -> Option<f64>,
+) -> Option<f64> {
     let values: Option<Vec<f64>> = epoch.ranks.iter().map(figure).collect();
     crate::stats::mean(&values?)
 }
@@ -146,6 +164,13 @@ pub(crate) mod tests {
     pub(crate) fn close(value: Option<f64>, expected: f64) {
         let value = value.expect("the figure is known");
         assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+    }
+
+    /// Appendix C of the specification, row "window".
+    #[test]
+    fn sixteen_steps_less_the_first_are_fifteen() {
+        let block = block(1, vec![step(0.1, 0.1, 0.0); 16]);
+        assert_eq!(window_sums(&block, &window(16)).unwrap().steps, 15);
     }
 
     /// Eleven steps of 100 ms waiting and 100 ms computing: ten in the window.
