@@ -20,7 +20,7 @@ use feedrate_report::folders::remove_results;
 use feedrate_report::log::{DlioLog, Event};
 use feedrate_report::{HostFacts, Origin, RunReport};
 use feedrate_training::{Job, Observer, Progress, ProgressNow};
-use feedrate_workload::{Schedule, Workload};
+use feedrate_workload::{Schedule, Split, Workload};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -80,10 +80,12 @@ impl Input {
         verify: bool,
         runtime: &Handle,
     ) -> anyhow::Result<Self> {
-        let format = FileFormat::new(&workload.dataset)?;
+        let dataset = &workload.dataset;
+        let format = FileFormat::new(dataset, Split::Train)?;
         let requests = Arc::new(RequestStats::new());
         let store = access.open(Arc::clone(&requests))?;
-        let stored = runtime.block_on(discover(&*store, &workload.dataset, access.prefix()))?;
+        let stored =
+            runtime.block_on(discover(&*store, dataset, Split::Train, access.prefix()))?;
         let source =
             Source { layout: stored.layout, format, store, verify, pool: BufferPool::new() };
         Ok(Self { source, requests })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use feedrate_dataset::FileFormat;
 use feedrate_workload::testing::workload;
-use feedrate_workload::{Dataset, Format};
+use feedrate_workload::{Dataset, Format, Split};
 
 /// RetinaNet's record length.
 const RECORD: u64 = 322_957;
@@ -23,7 +23,7 @@ fn files(format: Format) -> FileFormat {
         record_length_bytes: RECORD as f64,
         ..workload(&[]).dataset
     };
-    FileFormat::new(&dataset).expect("the bench's data set can be made")
+    FileFormat::new(&dataset, Split::Train).expect("the bench's data set can be made")
 }
 
 /// A writer of whole files: its name, and what makes the file of an index in a buffer.

@@ -7,14 +7,12 @@ mod jpeg;
 mod npz;
 
 use std::fmt;
-use std::io::Write;
 
-use feedrate_workload::{Dataset, Format};
+use feedrate_workload::{Compression, Dataset, ElementType, Format, Split};
 
 use self::jpeg::Jpeg;
 use self::npz::Npz;
 use crate::content::Content;
-use crate::layout::TRAIN;
 use crate::sizes::Sizes;
 
 /// A file is made in one buffer and a ZIP without its 64-bit extension ends there.
@@ -23,7 +21,10 @@ const LARGEST_FILE: u64 = u32::MAX as u64;
 /// Sizes that deviate are kept in a table, which must fit into memory: 0.8 GB of it.
 const MOST_SIZES: u64 = 100_000_000;
 
-/// The files of a training set, by index.
+/// NumPy reads arrays of at most 32 dimensions (64 from 2.0 on), the samples' among them.
+const MOST_DIMS: usize = 31;
+
+/// The files of a set, by index.
 pub struct FileFormat {
     files: u64,
     seed: u64,
@@ -78,18 +79,28 @@ pub enum FormatError {
         bytes: u64,
     },
     /// Files of this kind are not made or read yet.
-    #[error("{what} is not supported yet: formats are jpeg and npz, of bytes, without compression")]
+    #[error(
+        "{what} is not supported yet: formats are jpeg, and npz of elements uint8, without compression"
+    )]
     NotYet {
         /// Key and value.
         what: String,
     },
+    /// A record has more dimensions than readers know.
+    #[error(
+        "dataset.record_dims has {configured} dimensions, but NumPy reads at most {MOST_DIMS} of a record: join some"
+    )]
+    TooManyDims {
+        /// Dimensions of `dataset.record_dims`.
+        configured: usize,
+    },
     /// The table of sizes that deviate would be too long.
     #[error(
-        "dataset.num_files_train is {files}, but files whose sizes deviate can be at most {MOST_SIZES}: \
-         lower it, or set dataset.record_length_bytes_stdev to 0"
+        "dataset.num_files_train and dataset.num_files_eval are {files} together, but files whose sizes \
+         deviate can be at most {MOST_SIZES}: lower them, or set dataset.record_length_bytes_stdev to 0"
     )]
     TooManySizes {
-        /// `dataset.num_files_train`
+        /// `dataset.num_files_train` and `dataset.num_files_eval` together.
         files: u64,
     },
 }
@@ -131,15 +142,16 @@ pub enum Mismatch {
 }
 
 impl FileFormat {
-    /// The files that `dataset` describes. Every file's size is checked here, so that nothing can
-    /// fail once work has begun.
-    pub fn new(dataset: &Dataset) -> Result<Self, FormatError> {
-        let files = dataset.num_files_train;
-        if dataset.record_length_bytes_stdev > 0.0 && files > MOST_SIZES {
-            return Err(FormatError::TooManySizes { files });
+    /// The files of a set of `dataset`. Every file's size is checked here, so that nothing can fail
+    /// once work has begun.
+    pub fn new(dataset: &Dataset, split: Split) -> Result<Self, FormatError> {
+        check_supported(dataset)?;
+        let both = dataset.num_files_train.saturating_add(dataset.num_files_eval);
+        if dataset.record_length_bytes_stdev > 0.0 && both > MOST_SIZES {
+            return Err(FormatError::TooManySizes { files: both });
         }
-        let content = Content::new(dataset.seed, TRAIN);
-        let sizes = Sizes::new(dataset);
+        let content = Content::new(dataset.seed, split.folder());
+        let sizes = Sizes::new(dataset, split);
         let kind = match dataset.format {
             Format::Jpeg if dataset.num_samples_per_file != 1 => {
                 return Err(FormatError::SamplesPerFile {
@@ -151,13 +163,9 @@ impl FileFormat {
                 Kind::Jpeg(Jpeg::new(content, sizes, dataset.record_length_bytes as u64))
             }
             Format::Npz => Kind::Npz(Npz::new(content, sizes, dataset.num_samples_per_file)),
-            other => {
-                return Err(FormatError::NotYet {
-                    what: format!("dataset.format {}", other.suffix()),
-                });
-            }
+            other => return Err(not_yet(format!("dataset.format {}", other.suffix()))),
         };
-        let this = Self { files, seed: dataset.seed, kind };
+        let this = Self { files: dataset.files(split), seed: dataset.seed, kind };
         this.check_sizes(dataset.format.suffix())?;
         Ok(this)
     }
@@ -186,7 +194,7 @@ impl FileFormat {
             Kind::Npz(npz) => npz.sizes(),
         };
         match sizes {
-            Sizes::Square(_) => 0..self.files.min(1),
+            Sizes::Same(_) => 0..self.files.min(1),
             Sizes::PerFile(_) => 0..self.files,
         }
     }
@@ -265,6 +273,25 @@ impl fmt::Debug for FileFormat {
     }
 }
 
+/// Looks at the keys that ask for files which are not made yet, whatever the set.
+fn check_supported(dataset: &Dataset) -> Result<(), FormatError> {
+    let Dataset { compression, record_element_type: element, record_dims: dims, .. } = dataset;
+    if *compression != Compression::None {
+        return Err(not_yet(format!("dataset.compression {compression:?}").to_lowercase()));
+    }
+    if *element != ElementType::Uint8 {
+        return Err(not_yet(format!("dataset.record_element_type {element:?}").to_lowercase()));
+    }
+    if dims.len() > MOST_DIMS {
+        return Err(FormatError::TooManyDims { configured: dims.len() });
+    }
+    Ok(())
+}
+
+fn not_yet(what: String) -> FormatError {
+    FormatError::NotYet { what }
+}
+
 /// Found bytes beside those that should be there, which arrive in pieces and in any order.
 struct Comparison<'a> {
     found: &'a [u8],
@@ -315,11 +342,6 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Writes into a vector, which cannot fail.
-fn push(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    let _ = out.write_fmt(text);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,7 +358,7 @@ mod tests {
             drawn(Format::Jpeg),
             drawn(Format::Npz),
         ]
-        .map(|set| FileFormat::new(&set).expect("the set can be made"))
+        .map(|set| FileFormat::new(&set, Split::Train).expect("the set can be made"))
     }
 
     fn made(format: &FileFormat, file: u64) -> Vec<u8> {
@@ -365,10 +387,11 @@ mod tests {
             num_samples_per_file: 60_000,
             ..dataset(Format::Npz, 1_000_000_000_000, 60_000.0)
         };
-        let countless = FileFormat::new(&set(0.0)).map(|format| format.total_bytes());
-        assert_eq!(countless, Ok(u64::MAX));
-        let refused = FileFormat::new(&set(1.0)).map(|_| ());
-        assert_eq!(refused, Err(FormatError::TooManySizes { files: 1_000_000_000_000 }));
+        let new = |set, split| FileFormat::new(&set, split).map(|format| format.total_bytes());
+        assert_eq!(new(set(0.0), Split::Train), Ok(u64::MAX));
+        let refused = Err(FormatError::TooManySizes { files: 1_000_000_000_000 });
+        assert_eq!(new(set(1.0), Split::Train), refused);
+        assert_eq!(new(set(1.0), Split::Valid), refused);
     }
 
     #[test]
@@ -413,9 +436,12 @@ mod tests {
     fn another_file_seed_or_program_is_told_apart_from_damage() {
         for kind in [Format::Jpeg, Format::Npz] {
             let set = dataset(kind, 50, 60_000.0);
-            let format = FileFormat::new(&set).expect("the set can be made");
-            let other = FileFormat::new(&Dataset { seed: 11, ..set }).expect("so can this");
+            let set = Dataset { num_files_eval: 50, ..set };
+            let new = |set: &Dataset, split| FileFormat::new(set, split).expect("it can be made");
+            let (format, valid) = (new(&set, Split::Train), new(&set, Split::Valid));
+            let other = new(&Dataset { seed: 11, ..set.clone() }, Split::Train);
             let foreign = Err(Mismatch::Foreign { seed: 10, file: 1 });
+            assert_eq!(format.verify(1, &made(&valid, 1)), foreign);
             assert_eq!(format.verify(1, &made(&other, 1)), foreign);
             assert_eq!(format.verify(1, &made(&format, 2)), foreign);
             assert_eq!(format.verify(1, &vec![0; format.file_len(1) as usize]), foreign);
@@ -426,7 +452,8 @@ mod tests {
     fn no_block_of_4_kib_occurs_twice_in_a_thousand_files() {
         use std::collections::HashSet;
         for kind in [Format::Jpeg, Format::Npz] {
-            let format = FileFormat::new(&dataset(kind, 1000, 60_000.0)).expect("can be made");
+            let set = dataset(kind, 1000, 60_000.0);
+            let format = FileFormat::new(&set, Split::Train).expect("can be made");
             let mut seen = HashSet::new();
             for file in 0..1000 {
                 for block in made(&format, file).chunks_exact(4096) {
@@ -439,7 +466,7 @@ mod tests {
 
     #[test]
     fn impossible_sizes_are_refused_before_any_work() {
-        let new = |set: Dataset| FileFormat::new(&set).map(|format| format.total_bytes());
+        let new = |set| FileFormat::new(&set, Split::Train).map(|format| format.total_bytes());
         let small = new(dataset(Format::Jpeg, 3, 150.0));
         assert!(matches!(small, Err(FormatError::TooSmall { file: 0, bytes: 150, .. })));
         let drawn =
@@ -450,6 +477,41 @@ mod tests {
         for kind in [Format::Jpeg, Format::Npz] {
             let large = new(dataset(kind, 3, 5e9));
             assert!(matches!(large, Err(FormatError::TooLarge { file: 0, .. })));
+        }
+        let vast = Dataset { record_dims: vec![1 << 40; 3], ..dataset(Format::Npz, 3, 1e9) };
+        assert!(matches!(new(vast), Err(FormatError::TooLarge { bytes: u64::MAX, .. })));
+        let many = Dataset { record_dims: vec![1; 32], ..dataset(Format::Npz, 3, 1.0) };
+        assert_eq!(new(many), Err(FormatError::TooManyDims { configured: 32 }));
+    }
+
+    #[test]
+    fn what_is_not_made_yet_is_named_by_its_key() {
+        let set = |kind| dataset(kind, 3, 60_000.0);
+        for (set, key) in [
+            (set(Format::Hdf5), "dataset.format hdf5"),
+            (
+                Dataset { compression: Compression::Gzip, ..set(Format::Npz) },
+                "dataset.compression gzip",
+            ),
+            (
+                Dataset { record_element_type: ElementType::Float32, ..set(Format::Npz) },
+                "dataset.record_element_type float32",
+            ),
+        ] {
+            let error = FileFormat::new(&set, Split::Train).expect_err(key).to_string();
+            assert!(error.starts_with(&format!("{key} is not supported yet")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_set_of_no_files_has_no_bytes() {
+        for kind in [Format::Jpeg, Format::Npz] {
+            for stdev in [0.0, 1000.0] {
+                let set =
+                    Dataset { record_length_bytes_stdev: stdev, ..dataset(kind, 3, 60_000.0) };
+                let none = FileFormat::new(&set, Split::Valid).expect("nothing can be wrong");
+                assert_eq!((none.files(), none.total_bytes(), none.largest_file()), (0, 0, 0));
+            }
         }
     }
 }

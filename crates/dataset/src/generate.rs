@@ -15,11 +15,20 @@ use std::time::{Duration, Instant};
 use std::{io, panic, thread};
 
 use bytes::Bytes;
-use feedrate_storage::{Store, StoreError};
+use feedrate_storage::{ObjectKey, Store, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::{FileFormat, Layout};
+
+/// Files to make: their names and contents.
+#[derive(Debug)]
+pub struct FileSet {
+    /// The names.
+    pub layout: Layout,
+    /// The contents, and how many there are.
+    pub format: FileFormat,
+}
 
 /// How much is done at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +62,14 @@ pub struct GenerateProgress {
 }
 
 impl GenerateProgress {
-    /// Nothing of `format`'s files is done.
-    pub fn new(format: &FileFormat) -> Self {
+    /// Nothing of the `sets` is done.
+    pub fn new(sets: &[FileSet]) -> Self {
+        let bytes = sets.iter().map(|set| set.format.total_bytes());
         Self {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            total_files: format.files(),
-            total_bytes: format.total_bytes(),
+            total_files: files(sets),
+            total_bytes: bytes.fold(0, u64::saturating_add),
         }
     }
 
@@ -109,7 +119,7 @@ pub enum GenerateError {
     Put {
         /// Files that were stored before.
         done: u64,
-        /// Files of the set.
+        /// Files of all sets.
         files: u64,
         /// What failed, on which key, where and why.
         source: StoreError,
@@ -119,19 +129,18 @@ pub enum GenerateError {
     Thread(#[from] io::Error),
 }
 
-/// Makes all files of `format` and stores them in `store` under the names of `layout`, replacing what
+/// Makes all files of the `sets`, one set after the other, and stores them in `store`, replacing what
 /// is there. Runs on the caller's tokio runtime, which should have several threads. Dropping the
 /// future stops it.
 pub async fn generate(
     store: Arc<dyn Store>,
-    layout: &Layout,
-    format: Arc<FileFormat>,
+    sets: Arc<[FileSet]>,
     options: GenerateOptions,
     progress: &GenerateProgress,
 ) -> Result<GenerateSummary, GenerateError> {
     let start = Instant::now();
     let in_flight = options.in_flight.max(1);
-    let (mut made, makers) = start_makers(&format, options)?;
+    let (mut made, makers) = start_makers(&sets, options)?;
     let mut puts = JoinSet::new();
     let mut making = true;
     while making || !puts.is_empty() {
@@ -139,14 +148,14 @@ pub async fn generate(
             Some(ended) = puts.join_next() => match ended {
                 Ok(Ok(bytes)) => progress.add(bytes),
                 Ok(Err(source)) => {
-                    let (done, files) = (progress.files(), format.files());
+                    let (done, files) = (progress.files(), files(&sets));
                     return Err(GenerateError::Put { done, files, source });
                 }
                 Err(ended) => panic::resume_unwind(ended.into_panic()),
             },
             next = made.recv(), if making && puts.len() < in_flight => match next {
-                Some(Made { file, body, permit }) => {
-                    let (store, key) = (Arc::clone(&store), layout.key(file));
+                Some(Made { key, body, permit }) => {
+                    let store = Arc::clone(&store);
                     let bytes = body.len() as u64;
                     puts.spawn(async move {
                         let stored = store.put(&key, body).await;
@@ -165,7 +174,7 @@ pub async fn generate(
 
 /// A file on its way.
 struct Made {
-    file: u64,
+    key: ObjectKey,
     body: Bytes,
     permit: Permit,
 }
@@ -194,11 +203,12 @@ impl Drop for Makers {
 }
 
 fn start_makers(
-    format: &Arc<FileFormat>,
+    sets: &Arc<[FileSet]>,
     options: GenerateOptions,
 ) -> Result<(mpsc::UnboundedReceiver<Made>, Makers), io::Error> {
     let threads = options.threads.max(1);
-    let affordable = options.buffer_bytes / format.largest_file().max(1);
+    let largest = sets.iter().map(|set| set.format.largest_file()).max().unwrap_or(0);
+    let affordable = options.buffer_bytes / largest.max(1);
     let permits = (options.in_flight.max(1) + threads).min(affordable.max(1) as usize);
     let pool = Arc::new(Pool::new(permits));
     // Permits bound what is in the channel.
@@ -206,32 +216,47 @@ fn start_makers(
     let next = Arc::new(AtomicU64::new(0));
     let mut makers = Makers { pool, threads: Vec::with_capacity(threads) };
     for number in 0..threads {
-        let (format, pool) = (Arc::clone(format), Arc::clone(&makers.pool));
+        let (sets, pool) = (Arc::clone(sets), Arc::clone(&makers.pool));
         let (next, sender) = (Arc::clone(&next), sender.clone());
         let thread = thread::Builder::new().name(format!("generate-{number}"));
-        makers.threads.push(thread.spawn(move || make_files(&format, &pool, &next, &sender))?);
+        makers.threads.push(thread.spawn(move || make_files(&sets, &pool, &next, &sender))?);
     }
     Ok((receiver, makers))
 }
 
 fn make_files(
-    format: &FileFormat,
+    sets: &[FileSet],
     pool: &Arc<Pool>,
     next: &AtomicU64,
     sender: &mpsc::UnboundedSender<Made>,
 ) {
     while let Some(permit) = pool.permit() {
-        let file = next.fetch_add(1, Ordering::Relaxed);
-        if file >= format.files() {
-            return;
-        }
+        let Some((set, file)) = nth(sets, next.fetch_add(1, Ordering::Relaxed)) else { return };
         let mut buffer = pool.buffer();
-        format.write(file, &mut buffer.bytes);
-        let made = Made { file, body: Bytes::from_owner(buffer), permit };
+        set.format.write(file, &mut buffer.bytes);
+        let key = set.layout.key(file);
+        let made = Made { key, body: Bytes::from_owner(buffer), permit };
         if sender.send(made).is_err() {
             return;
         }
     }
+}
+
+/// Files of all sets together.
+fn files(sets: &[FileSet]) -> u64 {
+    sets.iter().map(|set| set.format.files()).sum()
+}
+
+/// The file with the index `nth` of all sets put together: its set and its index there.
+fn nth(sets: &[FileSet], mut nth: u64) -> Option<(&FileSet, u64)> {
+    sets.iter().find_map(|set| {
+        let files = set.format.files();
+        if nth < files {
+            return Some((set, nth));
+        }
+        nth -= files;
+        None
+    })
 }
 
 /// Permits to hold a file in memory, and the buffers that files are made in.
@@ -321,8 +346,8 @@ mod tests {
     use std::ops::Range;
     use std::sync::atomic::AtomicUsize;
 
-    use feedrate_storage::{Cause, Fetched, Listed, MemoryStore, ObjectKey, Operation};
-    use feedrate_workload::{Dataset, Format};
+    use feedrate_storage::{Cause, Fetched, Listed, MemoryStore, Operation};
+    use feedrate_workload::{Dataset, Format, Split};
     use futures::future::BoxFuture;
 
     use super::*;
@@ -401,15 +426,19 @@ mod tests {
         GenerateOptions { threads, in_flight, ..GenerateOptions::default() }
     }
 
+    fn file_set(set: &Dataset, split: Split) -> FileSet {
+        let format = FileFormat::new(set, split).expect("the set can be made");
+        FileSet { layout: Layout::new(set, split, "data/t0", set.files(split)), format }
+    }
+
     async fn generated(
         store: Arc<dyn Store>,
         set: &Dataset,
         options: GenerateOptions,
     ) -> Result<GenerateSummary, GenerateError> {
-        let format = Arc::new(FileFormat::new(set).expect("the set can be made"));
-        let layout = Layout::new(set, "data/t0", set.num_files_train);
-        let progress = GenerateProgress::new(&format);
-        let result = generate(store, &layout, format, options, &progress).await;
+        let sets: Arc<[_]> = [Split::Train, Split::Valid].map(|split| file_set(set, split)).into();
+        let progress = GenerateProgress::new(&sets);
+        let result = generate(store, sets, options, &progress).await;
         if let Ok(summary) = &result {
             assert_eq!(summary.files, progress.total_files());
             assert_eq!(summary.bytes, progress.total_bytes());
@@ -419,24 +448,44 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_file_is_stored_and_the_threads_do_not_matter() {
-        let set =
-            Dataset { record_length_bytes_stdev: 1000.0, ..dataset(Format::Npz, 100, 4096.0) };
-        let format = FileFormat::new(&set).unwrap();
-        let layout = Layout::new(&set, "data/t0", 100);
+        let set = Dataset {
+            record_length_bytes_stdev: 1000.0,
+            num_files_eval: 7,
+            num_subfolders_train: 10,
+            ..dataset(Format::Npz, 100, 4096.0)
+        };
         for (threads, in_flight) in [(1, 1), (4, 8)] {
             // It keeps the bodies themselves, so no buffer ever comes back.
             let store = Arc::new(MemoryStore::new());
             let summary =
                 generated(store.clone(), &set, options(threads, in_flight)).await.unwrap();
-            assert_eq!((summary.files, summary.bytes), (100, format.total_bytes()));
-            for file in 0..100 {
-                let mut bytes = Vec::new();
-                store.get(&layout.key(file), None, &mut bytes).await.unwrap();
-                assert_eq!(format.verify(file, &bytes), Ok(()));
+            let mut all_bytes = 0;
+            for split in [Split::Train, Split::Valid] {
+                let FileSet { layout, format } = file_set(&set, split);
+                for file in 0..set.files(split) {
+                    let mut bytes = Vec::new();
+                    store.get(&layout.key(file), None, &mut bytes).await.unwrap();
+                    assert_eq!(format.verify(file, &bytes), Ok(()));
+                }
+                let bytes = format.total_bytes();
+                all_bytes += bytes;
+                let stored = crate::discover(&*store, &set, split, "data/t0").await.unwrap();
+                assert_eq!(stored, crate::Stored { layout, bytes });
             }
-            let stored = crate::discover(&*store, &set, "data/t0").await.unwrap();
-            assert_eq!(stored, crate::Stored { layout: layout.clone(), bytes: summary.bytes });
+            assert_eq!((summary.files, summary.bytes), (107, all_bytes));
         }
+    }
+
+    #[test]
+    fn the_sets_come_one_after_the_other() {
+        let set = Dataset { num_files_eval: 2, ..dataset(Format::Npz, 3, 4096.0) };
+        let sets = [Split::Train, Split::Valid].map(|split| file_set(&set, split));
+        let keys: Vec<_> =
+            (0..).map_while(|at| nth(&sets, at).map(|(set, file)| set.layout.path(file))).collect();
+        let [train, valid] =
+            [3, 2].map(|of| (0..of).map(move |at| format!("img_{at}_of_{of}.npz")));
+        assert_eq!(keys, train.chain(valid).collect::<Vec<_>>());
+        assert_eq!(files(&sets), 5);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

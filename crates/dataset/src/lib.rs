@@ -12,6 +12,7 @@
 //! A format never knows where bytes come from or go to.
 
 mod content;
+mod discover;
 mod format;
 mod generate;
 mod layout;
@@ -20,9 +21,12 @@ mod permutation;
 mod plan;
 mod sizes;
 
+pub use discover::{DiscoverError, Stored, discover};
 pub use format::{FileFormat, FormatError, Mismatch};
-pub use generate::{GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, generate};
-pub use layout::{DiscoverError, Layout, Stored, discover};
+pub use generate::{
+    FileSet, GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, generate,
+};
+pub use layout::Layout;
 pub use permutation::Permutation;
 pub use plan::{Plan, SampleRef, Visit, Visits};
 

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use feedrate_workload::{Schedule, Shuffle, Workload};
+use feedrate_workload::{Schedule, Shuffle, Split, Workload};
 
 use crate::permutation::{Permutation, mix};
 
@@ -15,7 +15,10 @@ use crate::permutation::{Permutation, mix};
 const FILES: u64 = 0x6669_6c65_7300_0000;
 const SAMPLES: u64 = 0x7361_6d70_6c65_7300;
 
-/// The order in which the ranks read one epoch's samples. Every rank computes the same plan; it
+/// What is added to the keys of evaluations, so that one seed gives both sets orders of their own.
+const VALID: u64 = 0x7661_6c69_6400_0000;
+
+/// The order in which the ranks read the samples of one epoch, or of one evaluation. Every rank computes the same plan; it
 /// depends on the workload, the number of ranks and the epoch, not on readers or timing.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -35,9 +38,14 @@ pub struct SampleRef {
 }
 
 impl Plan {
-    /// The plan of `epoch`, which counts from 1. `entropy` is drawn afresh for each run, the same on
-    /// all ranks; it takes the seed's place where a shuffle is [`Shuffle::Random`].
+    /// The plan of `epoch`, which counts from 1, for the set of `schedule`; an evaluation's epoch is
+    /// the one that it follows. `entropy` is drawn afresh for each run, the same on all ranks; it
+    /// takes the seed's place where a shuffle is [`Shuffle::Random`].
     pub fn new(workload: &Workload, schedule: &Schedule, epoch: u32, entropy: u64) -> Self {
+        let own = match schedule.split {
+            Split::Train => 0,
+            Split::Valid => VALID,
+        };
         let key = |shuffle| {
             let base = match shuffle {
                 Shuffle::Off => return None,
@@ -45,12 +53,12 @@ impl Plan {
                 Shuffle::Random => entropy,
             };
             let change = if workload.train.seed_change_epoch { u64::from(epoch) } else { 0 };
-            Some(base.wrapping_add(change))
+            Some(base.wrapping_add(change).wrapping_add(own))
         };
         let samples_per_file = workload.dataset.num_samples_per_file;
         Self {
             files: FileOrder::new(
-                workload.dataset.num_files_train,
+                workload.dataset.files(schedule.split),
                 schedule.dropped().div_ceil(samples_per_file),
                 key(workload.reader.file_shuffle),
             ),
@@ -65,7 +73,7 @@ impl Plan {
         self.samples_per_rank
     }
 
-    /// The sample that `rank` trains on at `position`.
+    /// The sample that `rank` takes at `position`.
     pub fn sample(&self, rank: u32, position: u64) -> SampleRef {
         debug_assert!(position < self.samples_per_rank, "position {position} is not in the share");
         let inside = match self.sample_key {
@@ -344,6 +352,56 @@ mod tests {
                     prop_assert_ne!(last_file.replace(visit.file), Some(visit.file));
                 }
                 prop_assert_eq!(next, plan.samples_per_rank());
+            }
+        }
+    }
+
+    #[test]
+    fn an_evaluation_goes_through_its_own_set_in_its_own_order() {
+        let case = Case::new(24, 4, 4, 2);
+        let mut workload = case.workload();
+        workload.workflow.evaluation = true;
+        workload.dataset.num_files_eval = 24;
+        workload.reader.batch_size_eval = 4;
+        let order = |epoch, entropy| {
+            let schedule = Schedule::evaluation(&workload, 2).unwrap().expect("an evaluation");
+            let plan = Plan::new(&workload, &schedule, epoch, entropy);
+            let share = |rank| (0..plan.samples_per_rank()).map(move |at| plan.sample(rank, at));
+            share(0).chain(share(1)).collect::<Vec<_>>()
+        };
+        let different: BTreeSet<_> = order(1, 9).into_iter().collect();
+        assert_eq!(different, case.trained(1));
+        assert_ne!(order(1, 9), case.all(1));
+        assert_ne!(order(1, 9), order(2, 9));
+        assert_eq!(order(1, 9), order(1, 8));
+
+        // A set of its own size, with a rest of its own.
+        workload.dataset.num_files_eval = 7;
+        workload.reader.batch_size_eval = 3;
+        let schedule = Schedule::evaluation(&workload, 2).unwrap().expect("an evaluation");
+        let plan = Plan::new(&workload, &schedule, 1, 9);
+        assert_eq!((plan.samples_per_rank(), schedule.dropped()), (12, 4));
+        let last = plan.samples_per_rank() - 1;
+        assert!((0..2).all(|rank| (0..=last).all(|at| plan.sample(rank, at).file < 7)));
+    }
+
+    #[test]
+    fn every_row_of_the_specifications_steps_is_read_whole() {
+        for ((files, samples, batch, ranks), steps) in [
+            ((168, 1, 7, 8), 3),
+            ((145, 1, 16, 3), 3),
+            ((8, 4, 4, 1), 8),
+            ((100, 1251, 400, 8), 39),
+            ((1024, 1251, 400, 8), 400),
+            ((6000, 1, 24, 2), 125),
+        ] {
+            let case = Case::new(files, samples, batch, ranks);
+            let schedule = case.schedule();
+            assert_eq!(schedule.steps, steps, "{files} x {samples}, {batch}, {ranks}");
+            let plan = case.plan(1, 9);
+            assert_eq!(plan.samples_per_rank(), steps * batch);
+            if files * samples < 10_000 {
+                assert_eq!(case.trained(1).len() as u64, steps * batch * u64::from(ranks));
             }
         }
     }

@@ -1,41 +1,57 @@
-//! How big each file's samples are (spec/dlio.md 4.1): a square of side int(sqrt(record length)), or
-//! with a deviation two sides drawn per file.
+//! How big each file's samples are (spec/dlio.md 4.1): as `record_dims` says, else a square of side
+//! int(sqrt(record length)), or with a deviation two sides drawn per file.
 
-use feedrate_workload::Dataset;
+use feedrate_workload::{Dataset, Split};
 
 use crate::mersenne::Mersenne;
 
-/// The two sides of every file's samples, in elements of one byte.
+/// The shape of the samples in every file of a set, in elements of one byte.
 #[derive(Debug)]
 pub(crate) enum Sizes {
-    /// All samples are squares of this side.
-    Square(u64),
+    /// All samples have this shape.
+    Same(Vec<u64>),
     /// The sides of file i at index i. A table, since the stream that they come from has no random
     /// access: 8 bytes a file.
     PerFile(Vec<[u32; 2]>),
 }
 
 impl Sizes {
-    /// The sizes of `dataset`, the same on every rank and for any number of ranks.
-    pub(crate) fn new(dataset: &Dataset) -> Self {
+    /// The sizes of a set of `dataset`, the same on every rank and for any number of ranks.
+    pub(crate) fn new(dataset: &Dataset, split: Split) -> Self {
+        if !dataset.record_dims.is_empty() {
+            return Self::Same(dataset.record_dims.clone());
+        }
         let root = dataset.record_length_bytes.sqrt();
         let side = root as u64;
         if dataset.record_length_bytes_stdev <= 0.0 {
-            return Self::Square(side);
+            return Self::Same(vec![side; 2]);
         }
         // The original's generator takes a seed of 32 bits.
         let mut stream = Mersenne::new(dataset.seed as u32);
         let stdev = dataset.record_length_bytes_stdev / 2.0 / root;
         let mut draw = || (stream.normal(side as f64, stdev) as u32).max(1);
-        Self::PerFile((0..dataset.num_files_train).map(|_| [draw(), draw()]).collect())
+        let mut sides = || [draw(), draw()];
+        // One stream for both sets: the files to evaluate on come behind those to train on.
+        if split == Split::Valid {
+            for _ in 0..dataset.num_files_train {
+                sides();
+            }
+        }
+        Self::PerFile((0..dataset.files(split)).map(|_| sides()).collect())
     }
 
-    /// Rows and columns of the samples in `file`.
-    pub(crate) fn sides(&self, file: u64) -> [u64; 2] {
-        match self {
-            Self::Square(side) => [*side, *side],
-            Self::PerFile(sides) => sides[file as usize].map(u64::from),
-        }
+    /// The dimensions of the samples in `file`, the outermost first.
+    pub(crate) fn dims(&self, file: u64) -> impl Iterator<Item = u64> {
+        let (same, own): (&[u64], &[u32]) = match self {
+            Self::Same(dims) => (dims, &[]),
+            Self::PerFile(sides) => (&[], &sides[file as usize]),
+        };
+        same.iter().copied().chain(own.iter().copied().map(u64::from))
+    }
+
+    /// Elements of a sample in `file`; [`u64::MAX`] if there are more.
+    pub(crate) fn elements(&self, file: u64) -> u64 {
+        self.dims(file).fold(1, u64::saturating_mul)
     }
 }
 
@@ -46,13 +62,22 @@ mod tests {
     use super::*;
     use crate::testing::dataset;
 
-    fn sides(files: u64, record_length: f64, stdev: f64) -> Vec<[u64; 2]> {
-        let set = Dataset {
-            record_length_bytes_stdev: stdev,
-            ..dataset(Format::Npz, files, record_length)
+    fn set(files: u64, record_length: f64, stdev: f64) -> Dataset {
+        Dataset { record_length_bytes_stdev: stdev, ..dataset(Format::Npz, files, record_length) }
+    }
+
+    fn sides_of(set: &Dataset, split: Split) -> Vec<[u64; 2]> {
+        let sizes = Sizes::new(set, split);
+        let sides = |file| {
+            let dims: Vec<_> = sizes.dims(file).collect();
+            assert_eq!(sizes.elements(file), dims.iter().product::<u64>());
+            dims.try_into().expect("two sides")
         };
-        let sizes = Sizes::new(&set);
-        (0..files).map(|file| sizes.sides(file)).collect()
+        (0..set.files(split)).map(sides).collect()
+    }
+
+    fn sides(files: u64, record_length: f64, stdev: f64) -> Vec<[u64; 2]> {
+        sides_of(&set(files, record_length, stdev), Split::Train)
     }
 
     #[test]
@@ -73,6 +98,34 @@ mod tests {
             .map(|[rows, columns]| rows * columns + 458)
             .collect();
         assert_eq!(files, [144_858, 69_128, 96_308, 107_362]);
+    }
+
+    #[test]
+    fn both_sets_share_one_stream() {
+        let all = sides(10, 65_536.0, 16_384.0);
+        assert_eq!(all[..2], [[298, 278], [206, 255]]);
+        let both = Dataset { num_files_eval: 4, ..set(6, 65_536.0, 16_384.0) };
+        assert_eq!(sides_of(&both, Split::Train), all[..6]);
+        assert_eq!(sides_of(&both, Split::Valid), all[6..]);
+    }
+
+    #[test]
+    fn sides_deviate_as_much_as_configured() {
+        let drawn: Vec<_> = sides(1000, 65_536.0, 16_384.0).concat();
+        let count = drawn.len() as f64;
+        let mean = drawn.iter().sum::<u64>() as f64 / count;
+        let square = |side: &u64| (*side as f64 - mean).powi(2);
+        let stdev = (drawn.iter().map(square).sum::<f64>() / count).sqrt();
+        assert!((mean - 256.0).abs() < 4.0, "mean {mean}");
+        assert!((stdev - 32.0).abs() < 4.0, "standard deviation {stdev}");
+    }
+
+    #[test]
+    fn record_dims_are_the_shape() {
+        let set = Dataset { record_dims: vec![4, 8, 6], ..set(2, 192.0, 0.0) };
+        let sizes = Sizes::new(&set, Split::Train);
+        assert_eq!(sizes.dims(1).collect::<Vec<_>>(), [4, 8, 6]);
+        assert_eq!(sizes.elements(1), 192);
     }
 
     #[test]

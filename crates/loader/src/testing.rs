@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Layout};
 use feedrate_storage::{Fetched, Listed, MemoryStore, ObjectKey, Store, StoreError};
-use feedrate_workload::Workload;
 pub use feedrate_workload::testing::workload;
+use feedrate_workload::{Split, Workload};
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -191,8 +191,8 @@ pub fn source(workload: &Workload, store: &Arc<WatchedStore>, verify: bool) -> A
 
 fn names_and_contents(workload: &Workload) -> (Layout, FileFormat) {
     let dataset = &workload.dataset;
-    let format = FileFormat::new(dataset).unwrap_or_else(|error| panic!("{error}"));
-    (Layout::new(dataset, "", dataset.num_files_train), format)
+    let format = FileFormat::new(dataset, Split::Train).unwrap_or_else(|error| panic!("{error}"));
+    (Layout::new(dataset, Split::Train, "", dataset.num_files_train), format)
 }
 
 /// A runtime of one thread, so that what is spawned first runs first. Its clock jumps to the next

@@ -17,7 +17,7 @@ use feedrate_metrics::units::ByteCount;
 use feedrate_metrics::utilization::{MetricWindow, epoch_au_percent, epoch_wall_au_percent};
 use feedrate_storage::{MemoryStore, Store};
 use feedrate_training::{Job, Observer, Progress, run};
-use feedrate_workload::{Override, Request, Schedule, Workload, resolve};
+use feedrate_workload::{Override, Request, Schedule, Split, Workload, resolve};
 use tokio::runtime::Runtime;
 
 const RANKS: [u32; 4] = [1, 8, 64, 256];
@@ -57,10 +57,11 @@ fn workload(ranks: u32, computation_seconds: f64) -> Workload {
 
 /// A store in memory with all files of `workload`.
 fn source(workload: &Workload, runtime: &Runtime) -> Source {
-    let format = FileFormat::new(&workload.dataset).expect("the data set can be made");
-    let layout = Layout::new(&workload.dataset, "", workload.dataset.num_files_train);
+    let dataset = &workload.dataset;
+    let format = FileFormat::new(dataset, Split::Train).expect("the data set can be made");
+    let layout = Layout::new(dataset, Split::Train, "", dataset.num_files_train);
     let store = MemoryStore::new();
-    for file in 0..workload.dataset.num_files_train {
+    for file in 0..dataset.num_files_train {
         let mut bytes = Vec::new();
         format.write(file, &mut bytes);
         runtime

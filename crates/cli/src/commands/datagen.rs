@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feedrate_dataset::{
-    FileFormat, GenerateOptions, GenerateProgress, GenerateSummary, Layout, generate,
+    FileFormat, FileSet, GenerateOptions, GenerateProgress, GenerateSummary, Layout, generate,
 };
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, GIB};
 use feedrate_report::Origin;
-use feedrate_workload::Workload;
+use feedrate_workload::{Split, Workload};
 use serde_json::json;
 use tokio::runtime::Handle;
 
@@ -56,14 +56,19 @@ pub(super) fn generate_into(
     runtime: &Handle,
     quiet: bool,
 ) -> anyhow::Result<(GenerateSummary, String)> {
-    let format = Arc::new(FileFormat::new(&workload.dataset)?);
-    let layout = Layout::new(&workload.dataset, access.prefix(), workload.dataset.num_files_train);
+    let dataset = &workload.dataset;
+    let set = |split| -> anyhow::Result<FileSet> {
+        let layout = Layout::new(dataset, split, access.prefix(), dataset.files(split));
+        Ok(FileSet { layout, format: FileFormat::new(dataset, split)? })
+    };
+    let sets: Arc<[FileSet]> = [set(Split::Train)?, set(Split::Valid)?].into();
+    let folder = sets[0].layout.folder();
     let requests = Arc::new(RequestStats::new());
     let store = access.open(Arc::clone(&requests))?;
-    let location = format!("{} of {}", layout.folder(), store.location());
-    let nothing = format!("{}/.feedrate-preflight", layout.folder());
+    let location = format!("{folder} of {}", store.location());
+    let nothing = format!("{folder}/.feedrate-preflight");
     runtime.block_on(store.list(&nothing, &mut |_| ()))?;
-    let done = Arc::new(GenerateProgress::new(&format));
+    let done = Arc::new(GenerateProgress::new(&sets));
     let bar = progress::generation(done.total_bytes(), quiet);
     let shower = runtime.spawn({
         let (bar, done) = (bar.clone(), Arc::clone(&done));
@@ -75,8 +80,7 @@ pub(super) fn generate_into(
             }
         }
     });
-    let outcome =
-        runtime.block_on(generate(store, &layout, format, GenerateOptions::default(), &done));
+    let outcome = runtime.block_on(generate(store, sets, GenerateOptions::default(), &done));
     shower.abort();
     bar.finish_and_clear();
     let summary = outcome?;

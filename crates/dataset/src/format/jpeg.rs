@@ -58,8 +58,8 @@ impl Jpeg {
     /// whole; the product of the drawn sides otherwise.
     pub(super) fn file_len(&self, file: u64) -> u64 {
         match &self.sizes {
-            Sizes::Square(_) => self.record_length,
-            Sizes::PerFile(_) => self.sizes.sides(file).iter().product(),
+            Sizes::Same(_) => self.record_length,
+            Sizes::PerFile(_) => self.sizes.elements(file),
         }
     }
 
@@ -247,7 +247,7 @@ impl Geometry {
 
 #[cfg(test)]
 mod tests {
-    use feedrate_workload::Format;
+    use feedrate_workload::{Format, Split};
     use proptest::prelude::*;
     use zune_jpeg::JpegDecoder;
     use zune_jpeg::zune_core::bytestream::ZCursor;
@@ -257,8 +257,8 @@ mod tests {
     use crate::testing::dataset;
 
     fn image(len: u64, file: u64) -> Vec<u8> {
-        let format =
-            FileFormat::new(&dataset(Format::Jpeg, 1000, len as f64)).expect("large enough");
+        let set = dataset(Format::Jpeg, 1000, len as f64);
+        let format = FileFormat::new(&set, Split::Train).expect("large enough");
         let mut bytes = Vec::new();
         format.write(file, &mut bytes);
         bytes
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn several_comments_add_up() {
-        let jpeg = Jpeg::new(Content::new(10, "train"), Sizes::Square(1), 1);
+        let jpeg = Jpeg::new(Content::new(10, "train"), Sizes::Same(vec![1, 1]), 1);
         for comment in [4, 65_537, 65_538, 65_541, 131_074, 200_000] {
             let mut out = Vec::new();
             let geometry = Geometry { group: 11, columns: 1, rows: 1, comment };

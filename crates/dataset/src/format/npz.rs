@@ -1,18 +1,23 @@
 //! NPZ: a ZIP archive of stored members `x.npy`, the samples, and `y.npy`, their labels.
 //!
-//! `x` has bytes of shape (rows, columns, samples) in C order, the sample axis last; `y` is one
-//! 64-bit zero a sample. The framing is written here, since a general ZIP writer neither gives exact
+//! `x` has bytes of shape (a sample's dimensions…, samples) in C order, the sample axis last; `y` is
+//! one 64-bit zero a sample. The framing is written here, since a general ZIP writer neither gives exact
 //! lengths beforehand nor writes into a reused buffer. Stamps are fixed: equal inputs, equal bytes.
 //!
 //! Formats: APPNOTE.TXT 6.3 (ZIP), numpy.lib.format 1.0 (NPY).
 
+use std::fmt::Write;
+
 use crc32fast::Hasher;
 
-use super::{Comparison, push};
+use super::Comparison;
 use crate::content::{Content, PIECE};
 use crate::sizes::Sizes;
 
+/// The least that a header takes, and a multiple of the alignment of larger ones: that of shapes
+/// with many dimensions.
 const NPY_HEADER: u64 = 128;
+const NPY_ALIGNMENT: usize = 64;
 const LOCAL_HEADER: u64 = 30;
 const CENTRAL_HEADER: u64 = 46;
 const END: u64 = 22;
@@ -34,6 +39,8 @@ pub(super) struct Npz {
     content: Content,
     sizes: Sizes,
     samples: u64,
+    /// Bytes of the header of `x`.
+    x_header: u64,
 }
 
 /// What the archive's directory says of a member.
@@ -46,7 +53,12 @@ struct Member {
 
 impl Npz {
     pub(super) fn new(content: Content, sizes: Sizes, samples: u64) -> Self {
-        Self { content, sizes, samples }
+        // Two drawn sides never outgrow the least header.
+        let x_header = match &sizes {
+            Sizes::Same(_) => npy_header("|u1", &shape(sizes.dims(0), samples)).len() as u64,
+            Sizes::PerFile(_) => NPY_HEADER,
+        };
+        Self { content, sizes, samples, x_header }
     }
 
     pub(super) fn sizes(&self) -> &Sizes {
@@ -54,8 +66,7 @@ impl Npz {
     }
 
     pub(super) fn sample_bytes(&self, file: u64) -> u64 {
-        let [rows, columns] = self.sizes.sides(file);
-        rows.saturating_mul(columns)
+        self.sizes.elements(file)
     }
 
     /// Bytes of all samples of `file`.
@@ -64,9 +75,8 @@ impl Npz {
     }
 
     pub(super) fn file_len(&self, file: u64) -> u64 {
-        let member = LOCAL_HEADER + X.len() as u64 + NPY_HEADER;
-        let listed = CENTRAL_HEADER + X.len() as u64;
-        let framing = 2 * (member + listed) + END;
+        let member = LOCAL_HEADER + CENTRAL_HEADER + 2 * X.len() as u64;
+        let framing = 2 * member + self.x_header + NPY_HEADER + END;
         self.data_len(file).saturating_add(self.samples.saturating_mul(8)).saturating_add(framing)
     }
 
@@ -116,17 +126,17 @@ impl Npz {
     /// Writes what comes before the samples, with no checksum yet, and tells where in it the member
     /// begins.
     fn push_x_header(&self, file: u64, out: &mut Vec<u8>) -> usize {
-        let [rows, columns] = self.sizes.sides(file);
-        push_local(X, NPY_HEADER + self.data_len(file), out);
+        push_local(X, self.x_header + self.data_len(file), out);
         let member = out.len();
-        push_npy_header("|u1", format_args!("({rows}, {columns}, {})", self.samples), out);
+        out.extend(npy_header("|u1", &shape(self.sizes.dims(file), self.samples)));
         member
     }
 
     /// Writes what comes after the samples: labels and directory.
     fn push_tail(&self, file: u64, x_crc: u32, out: &mut Vec<u8>) {
         let local_len = LOCAL_HEADER + X.len() as u64;
-        let x = Member { name: X, crc: x_crc, size: NPY_HEADER + self.data_len(file), offset: 0 };
+        let x =
+            Member { name: X, crc: x_crc, size: self.x_header + self.data_len(file), offset: 0 };
         let mut y = Member {
             name: Y,
             crc: 0,
@@ -136,7 +146,7 @@ impl Npz {
         let local = out.len();
         push_local(Y, y.size, out);
         let member = out.len();
-        push_npy_header("<i8", format_args!("({},)", self.samples), out);
+        out.extend(npy_header("<i8", &format!("({},)", self.samples)));
         out.resize(member + y.size as usize, 0);
         y.crc = crc32fast::hash(&out[member..]);
         out[local + LOCAL_CRC..local + LOCAL_CRC + 4].copy_from_slice(&y.crc.to_le_bytes());
@@ -187,21 +197,35 @@ fn push_common(name: &str, crc: u32, size: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 2]);
 }
 
-/// Writes an array's header: magic, version 1.0, length, and its description padded with blanks.
-fn push_npy_header(element: &str, shape: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
-    let end = out.len() + NPY_HEADER as usize;
-    out.extend_from_slice(b"\x93NUMPY\x01\x00");
-    out.extend_from_slice(&(NPY_HEADER as u16 - 10).to_le_bytes());
-    push(out, format_args!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}"));
-    out.resize(end - 1, b' ');
-    out.push(b'\n');
+/// The shape of an array of `samples` of these dimensions, as Python writes it.
+fn shape(dims: impl Iterator<Item = u64>, samples: u64) -> String {
+    let mut shape = "(".to_owned();
+    for dim in dims {
+        let _ = write!(shape, "{dim}, ");
+    }
+    let _ = write!(shape, "{samples})");
+    shape
+}
+
+/// An array's header: magic, version 1.0, length, and its description padded with blanks.
+fn npy_header(element: &str, shape: &str) -> Vec<u8> {
+    let description =
+        format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}");
+    let len = (10 + description.len() + 1).next_multiple_of(NPY_ALIGNMENT).max(NPY_HEADER as usize);
+    let mut header = Vec::with_capacity(len);
+    header.extend_from_slice(b"\x93NUMPY\x01\x00");
+    header.extend_from_slice(&(len as u16 - 10).to_le_bytes());
+    header.extend_from_slice(description.as_bytes());
+    header.resize(len - 1, b' ');
+    header.push(b'\n');
+    header
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Cursor, Read};
 
-    use feedrate_workload::{Dataset, Format};
+    use feedrate_workload::{Dataset, Format, Split};
     use npyz::NpyFile;
     use zip::ZipArchive;
 
@@ -209,7 +233,7 @@ mod tests {
     use crate::testing::dataset;
 
     fn archive(set: &Dataset, file: u64) -> (FileFormat, ZipArchive<Cursor<Vec<u8>>>) {
-        let format = FileFormat::new(set).expect("the set can be made");
+        let format = FileFormat::new(set, Split::Train).expect("the set can be made");
         let mut bytes = Vec::new();
         format.write(file, &mut bytes);
         let archive = ZipArchive::new(Cursor::new(bytes)).expect("it is a ZIP");
@@ -225,7 +249,8 @@ mod tests {
 
     #[test]
     fn lengths_are_those_of_the_original() {
-        let len = |set: &Dataset| FileFormat::new(set).map(|format| format.file_len(0));
+        let len =
+            |set: &Dataset| FileFormat::new(set, Split::Train).map(|format| format.file_len(0));
         let set = Dataset { num_samples_per_file: 2, ..dataset(Format::Npz, 1, 1000.0) };
         assert_eq!(len(&set), Ok(2388));
         let set = dataset(Format::Npz, 1, 65_536.0);
@@ -253,6 +278,26 @@ mod tests {
             let y = NpyFile::new(&y[..]).unwrap();
             assert_eq!(y.shape(), [samples]);
             assert_eq!(y.into_vec::<i64>().unwrap(), vec![0; samples as usize]);
+        }
+    }
+
+    #[test]
+    fn record_dims_are_the_shape_however_many() {
+        for dims in [vec![5], vec![4, 8, 6], vec![1; 31]] {
+            let set = Dataset {
+                record_dims: dims.clone(),
+                num_samples_per_file: 3,
+                ..dataset(Format::Npz, 2, dims.iter().product::<u64>() as f64)
+            };
+            let (format, mut archive) = archive(&set, 1);
+            let mut bytes = Vec::new();
+            format.write(1, &mut bytes);
+            assert_eq!(bytes.len() as u64, format.file_len(1));
+            assert_eq!(format.verify(1, &bytes), Ok(()));
+            let x = member(&mut archive, "x.npy");
+            let x = NpyFile::new(&x[..]).unwrap();
+            assert_eq!(x.shape(), [dims, vec![3]].concat());
+            assert_eq!(x.into_vec::<u8>().unwrap().len() as u64, 3 * format.sample_bytes(1));
         }
     }
 

@@ -169,7 +169,9 @@ fn the_bytes_of_an_epoch_are_those_of_its_files() {
     ];
     let played = play(&options, 2);
     let bytes: u64 = played.record().epochs[0].ranks.iter().map(|rank| rank.bytes.0).sum();
-    let format = feedrate_dataset::FileFormat::new(&workload(&options).dataset).unwrap();
+    let dataset = workload(&options).dataset;
+    let format =
+        feedrate_dataset::FileFormat::new(&dataset, feedrate_workload::Split::Train).unwrap();
     assert_eq!(bytes, format.total_bytes());
     assert_eq!(played.keys().len(), 12);
 }

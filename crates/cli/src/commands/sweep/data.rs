@@ -12,7 +12,7 @@ use feedrate_dataset::{DiscoverError, FileFormat, Layout, discover};
 use feedrate_metrics::process::available_memory;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
-use feedrate_workload::Workload;
+use feedrate_workload::{Split, Workload};
 use tokio::runtime::Handle;
 
 use super::plan::Planned;
@@ -57,7 +57,7 @@ pub(super) fn keep_apart(
 fn collide(a: &Planned, b: &Planned) -> bool {
     let names = |planned: &Planned| {
         let dataset = &planned.resolved.workload.dataset;
-        Layout::new(dataset, "", dataset.num_files_train)
+        Layout::new(dataset, Split::Train, "", dataset.num_files_train)
     };
     same_place(a, b) && !shared(a, b) && names(a) == names(b)
 }
@@ -79,7 +79,10 @@ fn distinct(series: &[Planned]) -> impl Iterator<Item = usize> {
 pub(super) fn check_memory(series: &[Planned]) -> anyhow::Result<()> {
     let mut bytes = 0;
     for at in distinct(series) {
-        bytes += FileFormat::new(&series[at].resolved.workload.dataset)?.total_bytes();
+        for split in [Split::Train, Split::Valid] {
+            let dataset = &series[at].resolved.workload.dataset;
+            bytes += FileFormat::new(dataset, split)?.total_bytes();
+        }
     }
     let free = available_memory().context("cannot tell how much memory is free")?;
     if bytes as f64 > MEMORY_SHARE * free.0 as f64 {
@@ -150,7 +153,7 @@ fn lacking(
 ) -> anyhow::Result<Option<String>> {
     let store = access.open(RequestStats::new().into())?;
     let dataset = &workload.dataset;
-    match runtime.block_on(discover(&*store, dataset, access.prefix())) {
+    match runtime.block_on(discover(&*store, dataset, Split::Train, access.prefix())) {
         Ok(stored) if exactly && stored.layout.total() != dataset.num_files_train => {
             Ok(Some(format!(
                 "only a set of {} files is in {} of {}, which may be another workload's: a set of \
