@@ -26,7 +26,7 @@
 //!
 //! Each reader is on its own: nothing waits for other ranks' first batches or turns.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Ready;
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub(crate) struct Chunked {
     readers: Vec<Reader>,
     chunk: u64,
     room: Room,
-    /// Visits that readers have used and that are not yet in their last batch.
-    in_use: BTreeSet<u64>,
+    /// Visits that readers have used and that are not yet in their last batch, and since when.
+    in_use: BTreeMap<u64, std::time::Instant>,
 }
 
 impl Chunked {
@@ -63,7 +63,7 @@ impl Chunked {
             readers: (0..readers).map(reader).collect(),
             chunk,
             room,
-            in_use: BTreeSet::new(),
+            in_use: BTreeMap::new(),
         }
     }
 
@@ -132,6 +132,7 @@ impl Pipeline for Chunked {
     }
 
     fn go_on(&mut self, taken: u64, batches: u64) {
+        let now = std::time::Instant::now();
         for place in 0..self.readers.len() {
             while let Some(&Asked { number, batch, has_landed }) =
                 self.readers[place].to_use.front()
@@ -147,13 +148,13 @@ impl Pipeline for Chunked {
                 }
                 self.readers[place].to_use.pop_front();
                 self.readers[place].used += 1;
-                self.in_use.insert(number);
+                self.in_use.insert(number, now);
             }
         }
     }
 
-    fn may_use(&self, number: u64) -> bool {
-        self.in_use.contains(&number)
+    fn usable_since(&self, number: u64, _: std::time::Instant) -> Option<std::time::Instant> {
+        self.in_use.get(&number).copied()
     }
 
     fn used(&mut self, number: u64) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feedrate_dataset::Visit;
 use feedrate_metrics::units::ByteCount;
@@ -14,6 +14,7 @@ use crate::batch::{Arrival, Batch, Held, Landed};
 use crate::limits::Limits;
 use crate::loader::{Body, LoadError, Source};
 use crate::pipeline::Pipeline;
+use crate::preprocessing::Preprocessing;
 use crate::ready::Ready;
 
 /// A visit that was asked for, and has perhaps landed.
@@ -22,7 +23,8 @@ struct Slot {
     visit: Visit,
     /// Counted in [`Held`] until the file lands and its true size is known.
     expected_bytes: u64,
-    landed: Option<Arrival>,
+    /// What came, and when.
+    landed: Option<(Arrival, Instant)>,
 }
 
 /// A finished GET.
@@ -38,6 +40,7 @@ pub(crate) struct Feeder<P> {
     limits: Limits,
     batch_size: u64,
     pipeline: P,
+    preprocessing: Option<Preprocessing>,
     ready: Arc<Ready>,
     taken: Arc<Notify>,
     /// Bytes of the rank that are in flight, landed or in batches, also in one that outlives its
@@ -52,6 +55,8 @@ pub(crate) struct Feeder<P> {
     /// The batch being assembled.
     files: Vec<Arc<Landed>>,
     arrived: ByteCount,
+    /// When readers are done with what is in it, where they work on samples.
+    worked_on: Option<Instant>,
     /// Samples that are in batches, complete or being assembled.
     assembled: u64,
     batches_made: u64,
@@ -63,6 +68,7 @@ impl<P: Pipeline> Feeder<P> {
         limits: Limits,
         batch_size: u64,
         pipeline: P,
+        preprocessing: Option<Preprocessing>,
         (ready, taken): (Arc<Ready>, Arc<Notify>),
         held: Arc<Held>,
     ) -> Self {
@@ -71,6 +77,7 @@ impl<P: Pipeline> Feeder<P> {
             limits,
             batch_size,
             pipeline,
+            preprocessing,
             ready,
             taken,
             held,
@@ -79,6 +86,7 @@ impl<P: Pipeline> Feeder<P> {
             gets: JoinSet::new(),
             files: Vec::new(),
             arrived: ByteCount(0),
+            worked_on: None,
             assembled: 0,
             batches_made: 0,
         }
@@ -130,7 +138,7 @@ impl<P: Pipeline> Feeder<P> {
         let held = &self.held;
         if let Some(slot) = self.window.get_mut(&done.number) {
             held.subtract(std::mem::take(&mut slot.expected_bytes));
-            slot.landed = Some(self.source.arrival(body, held));
+            slot.landed = Some((self.source.arrival(body, held), Instant::now()));
         }
         Ok(())
     }
@@ -141,18 +149,27 @@ impl<P: Pipeline> Feeder<P> {
         let taken = self.ready.taken();
         let batches = taken + self.limits.ready_batches;
         self.pipeline.go_on(taken, batches);
-        while self.batches_made < batches && self.pipeline.may_use(self.next_needed) {
+        if let Some(preprocessing) = &mut self.preprocessing {
+            preprocessing.allow(batches);
+        }
+        while self.batches_made < batches {
             let batch_end = (self.batches_made + 1) * self.batch_size;
-            let Some(Slot { visit, landed: Some(landed), .. }) = self.window.get(&self.next_needed)
+            let Some(Slot { visit, landed: Some((landed, at)), .. }) =
+                self.window.get(&self.next_needed)
             else {
                 return;
             };
+            let Some(since) = self.pipeline.usable_since(self.next_needed, *at) else { return };
             let visit_end = visit.first_position + visit.samples;
             self.files.extend(landed.kept());
             if visit.first_position >= self.assembled {
                 self.arrived += landed.bytes();
             }
-            self.assembled = visit_end.min(batch_end);
+            let before = std::mem::replace(&mut self.assembled, visit_end.min(batch_end));
+            if let Some(preprocessing) = &mut self.preprocessing {
+                let samples = self.assembled - before;
+                self.worked_on = Some(preprocessing.work(self.batches_made, samples, since));
+            }
             if visit_end <= batch_end {
                 self.window.remove(&self.next_needed);
                 self.pipeline.used(self.next_needed);
@@ -167,11 +184,12 @@ impl<P: Pipeline> Feeder<P> {
     fn hand_over(&mut self) {
         self.batches_made += 1;
         let files = Vec::with_capacity(self.files.len());
-        self.ready.push(Batch {
+        let batch = Batch {
             files: std::mem::replace(&mut self.files, files),
             samples: self.batch_size,
             arrived: std::mem::take(&mut self.arrived),
-        });
+        };
+        self.ready.push(batch, self.worked_on.take());
         self.pipeline.batch_made();
     }
 }

@@ -30,6 +30,9 @@
 //! after chunk, each for itself; the ready bound and the byte budget are the same. Its module tells
 //! the rest.
 //!
+//! With `reader.preprocess_time` a reader works on each sample before its batch is ready; the module
+//! `preprocessing` tells how.
+//!
 //! With `reader.payload` `discard` a file's bytes are received and counted and nothing is kept of
 //! them, so only what is in flight counts in the budget.
 
@@ -41,15 +44,19 @@ mod limits;
 mod loader;
 mod pipeline;
 mod pool;
+mod preprocessing;
 mod ramp;
 mod ready;
 mod sliding;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod times;
 mod turns;
 
 pub use batch::Batch;
 pub use limits::{Limits, ReadAhead};
 pub use loader::{LoadError, Loader, NothingToVerify, Source, check_payload};
 pub use pool::BufferPool;
+pub use preprocessing::Preprocess;
+pub use times::{Stream, Times};
 pub use turns::Turns;

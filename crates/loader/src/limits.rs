@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use feedrate_metrics::units::ByteCount;
-use feedrate_workload::{Payload, Pipeline, Reader, Shuffle, Workload};
+use feedrate_metrics::units::{ByteCount, Seconds};
+use feedrate_workload::{Payload, Pipeline, Shuffle, Split, Time, Workload};
+
+use crate::times::duration;
 
 /// The bounds of one rank's loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,20 +42,21 @@ pub enum ReadAhead {
 }
 
 impl Limits {
-    /// The bounds of one of `ranks` ranks that train `workload` and share `process_budget`, when a file
-    /// has at most `file_bytes`.
+    /// The bounds of one of `ranks` ranks that go through a set of `workload` and share
+    /// `process_budget`, when a file of the set has at most `file_bytes`.
     ///
     /// Ready batches are W × ceil(`prefetch_size` / W) for W readers, and 2 W for `prefetch_size` 0
     /// (spec/dlio.md 6.4). The budget is raised to two batches where the share is smaller: one that
-    /// the rank holds and one that comes together. Readers start a mean computation time apart
-    /// (spec/dlio.md 2.3).
+    /// the rank holds and one that comes together. Readers start a mean computation time of a step
+    /// apart (spec/dlio.md 2.3).
     pub fn new(
         workload: &Workload,
+        split: Split,
         file_bytes: u64,
         process_budget: ByteCount,
         ranks: u32,
     ) -> Self {
-        let Workload { reader, storage, train, dataset, .. } = workload;
+        let Workload { reader, storage, .. } = workload;
         let readers = u64::from(reader.read_threads);
         let ready_batches = match (readers, u64::from(reader.prefetch_size)) {
             (0, _) => 0,
@@ -67,13 +70,13 @@ impl Limits {
             Pipeline::Chunked => ReadAhead::Chunked {
                 chunk: u64::from(storage.prefetch_window),
                 stagger: if storage.stagger_workers {
-                    seconds(train.computation_time.mean())
+                    duration(Seconds(step_time(workload, split).mean()))
                 } else {
                     Duration::ZERO
                 },
             },
         };
-        let files = most_files_per_batch(reader, dataset.num_samples_per_file);
+        let files = most_files_per_batch(workload, split);
         let two_batches = files.saturating_mul(2).saturating_mul(file_bytes);
         Self {
             readers: reader.read_threads,
@@ -109,18 +112,21 @@ impl Limits {
     }
 }
 
-/// A configured time by its absolute value; more than a year is as good as one.
-fn seconds(time: f64) -> Duration {
-    const YEAR: Duration = Duration::from_hours(365 * 24);
-    Duration::try_from_secs_f64(time.abs()).unwrap_or(YEAR).min(YEAR)
-}
-
 /// The most files that one batch's samples can be in. In order they lie together, but for a first and
 /// a last file that are shared with the batches beside it; shuffled, each can be in another file.
-fn most_files_per_batch(reader: &Reader, samples_per_file: u64) -> u64 {
-    match reader.sample_shuffle {
-        Shuffle::Off => (reader.batch_size.div_ceil(samples_per_file) + 1).min(reader.batch_size),
-        Shuffle::Seed | Shuffle::Random => reader.batch_size,
+fn most_files_per_batch(workload: &Workload, split: Split) -> u64 {
+    let samples = workload.reader.batch(split);
+    match workload.reader.sample_shuffle {
+        Shuffle::Off => (samples.div_ceil(workload.dataset.num_samples_per_file) + 1).min(samples),
+        Shuffle::Seed | Shuffle::Random => samples,
+    }
+}
+
+/// How long a step computes.
+fn step_time(workload: &Workload, split: Split) -> Time {
+    match split {
+        Split::Train => workload.train.computation_time,
+        Split::Valid => workload.evaluation.eval_time,
     }
 }
 
@@ -139,7 +145,7 @@ mod tests {
     fn limits(read_threads: u32, prefetch_size: u32) -> Limits {
         let threads = format!("reader.read_threads={read_threads}");
         let prefetch = format!("reader.prefetch_size={prefetch_size}");
-        Limits::new(&with(&[&threads, &prefetch]), 1000, ByteCount(MIB), 4)
+        Limits::new(&with(&[&threads, &prefetch]), Split::Train, 1000, ByteCount(MIB), 4)
     }
 
     #[test]
@@ -153,7 +159,7 @@ mod tests {
     #[test]
     fn the_budget_is_a_share_but_holds_two_batches() {
         assert_eq!(limits(8, 2).byte_budget, ByteCount(1 << 18));
-        let large = Limits::new(&with(&[]), MIB, ByteCount(MIB), 4);
+        let large = Limits::new(&with(&[]), Split::Train, MIB, ByteCount(MIB), 4);
         assert_eq!(large.byte_budget, ByteCount(2 * 24 * MIB));
     }
 
@@ -161,7 +167,7 @@ mod tests {
     fn shuffled_samples_may_each_need_a_file_of_their_own() {
         let budget = |shuffle| {
             let workload = with(&["dataset.num_samples_per_file=8", shuffle]);
-            Limits::new(&workload, MIB, ByteCount(0), 1).byte_budget
+            Limits::new(&workload, Split::Train, MIB, ByteCount(0), 1).byte_budget
         };
         assert_eq!(budget("reader.sample_shuffle=off"), ByteCount(2 * 4 * MIB));
         assert_eq!(budget("reader.sample_shuffle=seed"), ByteCount(2 * 24 * MIB));
@@ -171,7 +177,7 @@ mod tests {
     fn readers_of_chunks_start_a_mean_computation_time_apart_unless_told_otherwise() {
         let stagger = |options: &[&str]| {
             let options = [&["reader.pipeline=chunked"], options].concat();
-            match Limits::new(&with(&options), MIB, ByteCount(0), 1).read_ahead {
+            match Limits::new(&with(&options), Split::Train, MIB, ByteCount(0), 1).read_ahead {
                 ReadAhead::Chunked { chunk: 64, stagger } => stagger.as_millis(),
                 other => panic!("{other:?}"),
             }
@@ -184,11 +190,29 @@ mod tests {
     }
 
     #[test]
+    fn an_evaluation_has_bounds_of_its_own_batch_and_time() {
+        let workload = with(&[
+            "reader.batch_size_eval=48",
+            "reader.pipeline=chunked",
+            "train.computation_time=0.25",
+            "evaluation.eval_time=0.5",
+        ]);
+        let limits = |split| Limits::new(&workload, split, MIB, ByteCount(0), 1);
+        assert_eq!(limits(Split::Train).byte_budget, ByteCount(2 * 24 * MIB));
+        assert_eq!(limits(Split::Valid).byte_budget, ByteCount(2 * 48 * MIB));
+        let ReadAhead::Chunked { stagger, .. } = limits(Split::Valid).read_ahead else {
+            panic!("the pipeline is chunked");
+        };
+        assert_eq!(stagger, Duration::from_millis(500));
+    }
+
+    #[test]
     fn two_chunks_a_reader_are_ahead_and_what_is_discarded_needs_no_budget() {
         let held = |options: &[&str], budget| {
             let readers = ["reader.read_threads=4", "reader.prefetch_size=2"];
             let options = [&readers[..], options].concat();
-            Limits::new(&with(&options), 1000, ByteCount(budget), 1).most_files_held(24, 1, 1000)
+            Limits::new(&with(&options), Split::Train, 1000, ByteCount(budget), 1)
+                .most_files_held(24, 1, 1000)
         };
         assert_eq!(held(&[], MIB), 4 * 64 + 4 * 24);
         assert_eq!(held(&[], 100_000), 100);
@@ -207,7 +231,7 @@ mod tests {
             workload.reader.read_threads = u32::MAX;
             workload.reader.prefetch_size = u32::MAX;
             workload.storage.prefetch_window = u32::MAX;
-            let limits = Limits::new(&workload, u64::from(u32::MAX), ByteCount(0), 1);
+            let limits = Limits::new(&workload, Split::Train, u64::from(u32::MAX), ByteCount(0), 1);
             assert_eq!(limits.byte_budget, ByteCount(u64::MAX));
             assert!(limits.most_files_held(workload.reader.batch_size, 1, 1) > 1 << 62);
         }

@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use feedrate_dataset::{FileFormat, Layout, Mismatch, Visit};
@@ -21,8 +23,10 @@ use crate::feeder::Feeder;
 use crate::limits::{Limits, ReadAhead};
 use crate::pipeline::{Pipeline, Room};
 use crate::pool::BufferPool;
+use crate::preprocessing::{Preprocess, Preprocessing};
 use crate::ready::Ready;
 use crate::sliding::Sliding;
+use crate::times::Times;
 use crate::turns::Turns;
 
 /// Why a batch could not be loaded.
@@ -139,6 +143,7 @@ pub struct Loader {
     source: Arc<Source>,
     limits: Limits,
     batch_size: u64,
+    preprocess: Option<Preprocess>,
     turns: Arc<Turns>,
     runtime: Handle,
     epochs_started: u64,
@@ -149,7 +154,7 @@ pub struct Loader {
 enum State {
     Idle,
     Feeding { ready: Arc<Ready>, taken: Arc<Notify>, feeder: JoinHandle<()> },
-    Alone(Alone),
+    Alone(Box<Alone>),
 }
 
 impl std::fmt::Debug for State {
@@ -163,11 +168,13 @@ impl std::fmt::Debug for State {
 }
 
 impl Loader {
-    /// A loader that is idle until its first epoch starts. Its reads run on `runtime`.
+    /// A loader that is idle until its first epoch starts. Its readers do to each sample what
+    /// `preprocess` says, if anything; its reads run on `runtime`.
     pub fn new(
         source: Arc<Source>,
         limits: Limits,
         batch_size: u64,
+        preprocess: Option<Preprocess>,
         turns: Arc<Turns>,
         runtime: Handle,
     ) -> Self {
@@ -175,6 +182,7 @@ impl Loader {
             source,
             limits,
             batch_size,
+            preprocess,
             turns,
             runtime,
             epochs_started: 0,
@@ -191,8 +199,9 @@ impl Loader {
         if self.limits.readers == 0 {
             let held = Arc::clone(&self.held);
             let payload = self.limits.payload;
-            self.state =
-                State::Alone(Alone { visits, payload, last: None, next_position: 0, held });
+            let times = self.preprocess.map(|preprocess| preprocess.times(self.epochs_started, 0));
+            let alone = Alone { visits, payload, times, last: None, next_position: 0, held };
+            self.state = State::Alone(Box::new(alone));
             return;
         }
         match self.limits.read_ahead {
@@ -225,6 +234,9 @@ impl Loader {
             self.limits,
             self.batch_size,
             pipeline,
+            self.preprocess.map(|preprocess| {
+                Preprocessing::new(&preprocess, self.epochs_started, self.limits.readers)
+            }),
             (Arc::clone(&ready), Arc::clone(&taken)),
             Arc::clone(&self.held),
         );
@@ -266,6 +278,8 @@ impl Drop for Loader {
 struct Alone {
     visits: Visits,
     payload: Payload,
+    /// How long it works on each sample, if that takes time.
+    times: Option<Times>,
     /// The last file read and the position behind its last sample: it may serve the next batch too.
     last: Option<(Arrival, u64)>,
     next_position: u64,
@@ -283,12 +297,15 @@ impl Alone {
         let mut files: Vec<_> = self.last.iter().filter_map(|(file, _)| file.kept()).collect();
         let mut covered = self.last.as_ref().map_or(self.next_position, |(_, behind)| *behind);
         let mut arrived = ByteCount(0);
+        self.work_on(self.next_position..covered.min(end));
         while covered < end {
             let visit = self.visits.next().ok_or(LoadError::Exhausted)?;
             let (body, _) = runtime.block_on(source.read(visit.file, self.payload))?;
             let arrival = source.arrival(body, &self.held);
             arrived += arrival.bytes();
+            let before = covered;
             covered = visit.first_position + visit.samples;
+            self.work_on(before..covered.min(end));
             files.extend(arrival.kept());
             self.last = Some((arrival, covered));
         }
@@ -297,5 +314,12 @@ impl Alone {
         }
         self.next_position = end;
         Ok(Batch { files, samples: batch_size, arrived })
+    }
+
+    /// Works on the samples at `positions`, which are read.
+    fn work_on(&mut self, positions: Range<u64>) {
+        if let Some(times) = &mut self.times {
+            thread::sleep(times.sum(positions.end - positions.start));
+        }
     }
 }

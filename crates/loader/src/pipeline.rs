@@ -1,7 +1,7 @@
 //! What the two ways of reading ahead have in common, and where they may differ.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feedrate_dataset::Visit;
 
@@ -28,11 +28,12 @@ pub(crate) trait Pipeline: Send + 'static {
     fn landed(&mut self, number: u64, latency: Duration);
 
     /// Lets readers use what has landed, as far as batches before the one numbered `batches` go.
-    /// Called before each look at [`may_use`](Self::may_use).
+    /// Called before each look at [`usable_since`](Self::usable_since).
     fn go_on(&mut self, taken: u64, batches: u64);
 
-    /// Whether visit `number`, which has landed, may become part of a batch.
-    fn may_use(&self, number: u64) -> bool;
+    /// Since when visit `number`, which has `landed`, may become part of a batch; `None` when it may
+    /// not yet.
+    fn usable_since(&self, number: u64, landed: Instant) -> Option<Instant>;
 
     /// Visit `number` has become part of its last batch.
     fn used(&mut self, number: u64);

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
 
 use crate::batch::Batch;
 use crate::loader::LoadError;
@@ -15,15 +17,17 @@ pub(crate) struct Ready {
 
 #[derive(Debug, Default)]
 struct State {
-    batches: VecDeque<Batch>,
+    /// Each with the moment from which it is ready, where that is not at once.
+    batches: VecDeque<(Batch, Option<Instant>)>,
     taken: u64,
     waits: u64,
     failed: Option<LoadError>,
 }
 
 impl Ready {
-    pub(crate) fn push(&self, batch: Batch) {
-        self.lock().batches.push_back(batch);
+    /// `ready` is the moment from which the batch may be taken, if not at once.
+    pub(crate) fn push(&self, batch: Batch, ready: Option<Instant>) {
+        self.lock().batches.push_back((batch, ready));
         self.changed.notify_one();
     }
 
@@ -38,7 +42,14 @@ impl Ready {
         let mut state = self.lock();
         state.waits += u64::from(state.taken > 0 && state.batches.is_empty());
         loop {
-            if let Some(batch) = state.batches.pop_front() {
+            if let Some((batch, ready)) = state.batches.pop_front() {
+                let left = ready.map(|ready| ready.saturating_duration_since(Instant::now()));
+                if let Some(left) = left.filter(|left| !left.is_zero()) {
+                    // There is one rank, so nobody else can take the batches behind this one.
+                    drop(state);
+                    thread::sleep(left);
+                    state = self.lock();
+                }
                 state.taken += 1;
                 return Ok(batch);
             }

@@ -6,7 +6,7 @@
 
 use std::iter::Peekable;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feedrate_dataset::Visit;
 use tokio::sync::oneshot;
@@ -75,8 +75,8 @@ impl Pipeline for Sliding {
 
     fn go_on(&mut self, _: u64, _: u64) {}
 
-    fn may_use(&self, _: u64) -> bool {
-        true
+    fn usable_since(&self, _: u64, landed: Instant) -> Option<Instant> {
+        Some(landed)
     }
 
     fn used(&mut self, _: u64) {

@@ -65,18 +65,21 @@ impl Drop for InFlight<'_> {
 }
 
 impl WatchedStore {
-    /// The training files of `workload`, each of which a GET brings at once.
+    /// The files of `workload` that a run of it reads, each of which a GET brings at once.
     ///
     /// # Panics
     /// When the workload's files cannot be made.
     pub fn holding(workload: &Workload) -> Self {
-        let (layout, format) = names_and_contents(workload);
         let objects = MemoryStore::new();
-        for file in 0..format.files() {
-            let mut bytes = Vec::new();
-            format.write(file, &mut bytes);
-            let put = async { objects.put(&layout.key(file), Bytes::from(bytes)).await };
-            futures::executor::block_on(put).expect("memory takes everything");
+        let sets = 1 + usize::from(workload.workflow.evaluates());
+        for split in [Split::Train, Split::Valid].into_iter().take(sets) {
+            let (layout, format) = names_and_contents(workload, split);
+            for file in 0..format.files() {
+                let mut bytes = Vec::new();
+                format.write(file, &mut bytes);
+                let put = async { objects.put(&layout.key(file), Bytes::from(bytes)).await };
+                futures::executor::block_on(put).expect("memory takes everything");
+            }
         }
         Self { objects, ..Self::default() }
     }
@@ -179,20 +182,25 @@ impl Store for WatchedStore {
     }
 }
 
-/// `workload`'s files in `store`.
+/// `workload`'s files of a set in `store`.
 ///
 /// # Panics
 /// When the workload's files cannot be made.
-pub fn source(workload: &Workload, store: &Arc<WatchedStore>, verify: bool) -> Arc<Source> {
-    let (layout, format) = names_and_contents(workload);
+pub fn source(
+    workload: &Workload,
+    split: Split,
+    store: &Arc<WatchedStore>,
+    verify: bool,
+) -> Arc<Source> {
+    let (layout, format) = names_and_contents(workload, split);
     let store: Arc<dyn Store> = Arc::<WatchedStore>::clone(store);
     Arc::new(Source { store, layout, format, verify, pool: BufferPool::new() })
 }
 
-fn names_and_contents(workload: &Workload) -> (Layout, FileFormat) {
+fn names_and_contents(workload: &Workload, split: Split) -> (Layout, FileFormat) {
     let dataset = &workload.dataset;
-    let format = FileFormat::new(dataset, Split::Train).unwrap_or_else(|error| panic!("{error}"));
-    (Layout::new(dataset, Split::Train, "", dataset.num_files_train), format)
+    let format = FileFormat::new(dataset, split).unwrap_or_else(|error| panic!("{error}"));
+    (Layout::new(dataset, split, "", dataset.files(split)), format)
 }
 
 /// A runtime of one thread, so that what is spawned first runs first. Its clock jumps to the next

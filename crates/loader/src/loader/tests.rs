@@ -1,5 +1,6 @@
 mod chunked;
 mod discard;
+mod preprocessing;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,7 +9,7 @@ use std::thread;
 
 use bytes::Bytes;
 use feedrate_dataset::Plan;
-use feedrate_workload::{Schedule, Workload};
+use feedrate_workload::{Schedule, Split, Workload};
 use proptest::prelude::*;
 
 use super::*;
@@ -44,7 +45,7 @@ impl Rig {
         let store = Arc::new(watch(WatchedStore::holding(&workload)));
         Self {
             runtime: PausedRuntime::start(),
-            source: source(&workload, &store, false),
+            source: source(&workload, Split::Train, &store, false),
             store,
             schedule: Schedule::new(&workload, ranks).unwrap(),
             turns: Turns::new(ranks, f64::INFINITY, window(&workload) * ranks as usize),
@@ -55,7 +56,7 @@ impl Rig {
 
     fn limits(&self) -> Limits {
         let largest = self.source.format.largest_file();
-        Limits::new(&self.workload, largest, self.process_budget, self.schedule.ranks)
+        Limits::new(&self.workload, Split::Train, largest, self.process_budget, self.schedule.ranks)
     }
 
     fn loader(&self) -> Loader {
@@ -63,6 +64,7 @@ impl Rig {
             Arc::clone(&self.source),
             self.limits(),
             self.schedule.batch_size,
+            Preprocess::new(&self.workload, Split::Train, 0),
             Arc::clone(&self.turns),
             self.runtime.handle().clone(),
         )
@@ -355,7 +357,7 @@ fn bytes_that_were_not_generated_are_an_error_that_names_the_file() {
     for readers in ["reader.read_threads=2", "reader.read_threads=0"] {
         let options = in_order(&["dataset.num_files_train=16", "reader.batch_size=4", readers]);
         let mut rig = Rig::new(&options, 1);
-        rig.source = source(&rig.workload, &rig.store, true);
+        rig.source = source(&rig.workload, Split::Train, &rig.store, true);
         let mut loader = rig.loader();
         rig.start(&mut loader, 0);
         rig.take_all(&mut loader, 0);
