@@ -167,7 +167,6 @@ fn bounds(job: &Job) -> String {
 /// Puts results on disk as they come.
 struct Results {
     task: Task,
-    schedule: Schedule,
     host: HostFacts,
     log: DlioLog,
     finished_epochs: AtomicU32,
@@ -178,14 +177,18 @@ impl Results {
         let folder = &task.folder;
         remove_results(folder)?;
         write_snapshot(folder, &task.config, &task.overrides, &task.origin.workload_name)?;
-        let log = DlioLog::create(&folder.join(&task.workload.output.log_file))?;
+        let output = &task.workload.output;
+        let log = DlioLog::create(&folder.join(&output.log_file), output.log_level)?;
         log.event(&Event::Running { workflow: task.workload.workflow, processes: task.np })?;
         log.event(&Event::MaxSteps { workload: &task.workload, schedule })?;
         if let Some(steps) = task.workload.train.total_training_steps {
             let epochs = task.workload.train.epochs;
             log.event(&Event::TotalTrainingSteps { steps, epochs })?;
         }
-        Ok(Self { task: task.clone(), schedule, host, log, finished_epochs: AtomicU32::new(0) })
+        if let Some(schedule) = Schedule::evaluation(&task.workload, task.np)? {
+            log.event(&Event::StepsPerEvaluation { workload: &task.workload, schedule })?;
+        }
+        Ok(Self { task: task.clone(), host, log, finished_epochs: AtomicU32::new(0) })
     }
 
     fn warn(&self, text: &str) -> anyhow::Result<()> {
@@ -204,30 +207,17 @@ impl Results {
         )
     }
 
-    fn log_epoch(&self, report: &RunReport) -> Result<(), feedrate_report::ReportError> {
-        let Some(epoch) = report.record.epochs.last() else { return Ok(()) };
-        let Some(rank) = epoch.ranks.first() else { return Ok(()) };
-        let window = report.window();
-        for block in &rank.blocks {
-            let asked = self.task.workload.train.computation_time;
-            for event in Event::of_block(epoch.epoch, block, &window, &self.schedule, asked) {
-                self.log.event(&event)?;
-            }
-        }
-        let steps = rank.blocks.iter().map(|block| block.steps.len() as u64).sum();
-        self.log.event(&Event::EpochEnding { epoch: epoch.epoch, steps, duration: rank.duration })
-    }
-
     fn save(&self, record: &RunRecord) -> Result<(), feedrate_report::ReportError> {
         let report = self.report(record);
         write_results(&self.task.folder, &report)?;
         report.save(&self.task.folder)?;
-        self.log_epoch(&report)
+        self.log.epoch(&report)
     }
 
     fn finish(&self, record: &RunRecord) -> anyhow::Result<RunReport> {
         let report = self.report(record);
         self.log.event(&Event::SavedOutputs { folder: &self.task.folder })?;
+        self.log.event(&Event::SavedRankOutputs)?;
         self.log.averages(&report)?;
         report.save_page(&self.task.folder)?;
         Ok(report)

@@ -17,9 +17,9 @@ use serde::{Serialize, Serializer};
 
 use crate::{ReportError, RunReport, file};
 
-pub use snapshot::write_snapshot;
+pub use snapshot::{write_snapshot, write_snapshot_into};
 
-/// The name of the snapshot's folder in a run's folder.
+/// The name of the snapshot's folder in a run's folder, unless another one is asked for.
 pub const SNAPSHOT_FOLDER: &str = "dlio_config";
 
 /// Writes `summary.json` and the files of every rank into `folder`. Called after every epoch with
@@ -61,7 +61,7 @@ fn data_size_gib(report: &RunReport) -> f64 {
     });
     let samples = ranks_here * dataset.num_samples_per_file * dataset.num_files_train
         / u64::from(report.np.max(1));
-    samples as f64 * dataset.record_length_bytes / GIB
+    samples as f64 * report.workload.record_bytes() / GIB
 }
 
 /// 0 when the host's memory cannot hold its share of the data set, 1 when caches might serve it.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
-use feedrate_metrics::record::{BlockRecord, CacheDrops, EpochRecord, RankEpoch, RunRecord, Stamp, StepRecord};
+use feedrate_metrics::record::{
+    BlockRecord, CacheDrops, EpochRecord, Evaluation, RankEpoch, RunRecord, Stamp, StepRecord,
+};
 use feedrate_metrics::requests::{LatencySummary, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_workload::{Dataset, Format, Pipeline, Target, Time, Workload};
@@ -190,6 +192,36 @@ pub(crate) fn run(np: u32, epochs: u32, steps: u64) -> RunReport {
         })
         .collect();
     report(workload, np, steps, records)
+}
+
+/// Ranks that train like [`known_delays`] and evaluate 5 steps of 2 samples behind each epoch: 100 ms of
+/// waiting and 100 ms of computing, so AU is 50 % and each rank gets 10 samples/s.
+pub(crate) fn evaluated(np: u32, epochs: u32) -> RunReport {
+    const RECORD: u64 = 65_536;
+    let mut dataset = dataset(Format::Npz, 11 * u64::from(np), RECORD as f64);
+    dataset.num_files_eval = 10 * u64::from(np);
+    let mut workload = workload("t0", dataset, 1, 0.1, 0.9);
+    workload.workflow.evaluation = true;
+    workload.reader.batch_size_eval = 2;
+    workload.train.epochs = epochs;
+    let step = step(0.1, 0.1, 0.0);
+    let records = (1..=epochs).map(|number| {
+        let mut epoch = epoch(number, np, &[step; 11], 2.2, 11, 11 * RECORD);
+        for rank in &mut epoch.ranks {
+            rank.evaluation = Some(Evaluation {
+                start: stamp(),
+                end: stamp(),
+                duration: Seconds(1.0),
+                steps: vec![step; 5],
+                samples: 10,
+                bytes: ByteCount(10 * RECORD),
+            });
+        }
+        epoch
+    });
+    let mut report = report(workload, np, 11, records.collect());
+    report.record.evaluation_steps = 5;
+    report
 }
 
 /// The public v1.0 result of cases.md: `unet3d` on two H100, 2,000 steps, five epochs with their

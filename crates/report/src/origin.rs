@@ -1,5 +1,6 @@
 //! Where a result comes from: the program and command that made it, and the store it read.
 
+use feedrate_workload::ResolvedValue;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{endpoint_host, is_local_address};
@@ -43,6 +44,27 @@ pub fn shell_word(argument: &str) -> String {
         argument.to_owned()
     } else {
         format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+/// A key of the configuration, and how it came to its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfiguredValue {
+    /// Dotted key.
+    pub key: String,
+    /// The value in force as text; `null` if there is none, `***` in place of a secret.
+    pub value: String,
+    /// Where it came from: an option as it was typed, a place in a file, a variable, `default`.
+    pub origin: String,
+}
+
+impl From<&ResolvedValue> for ConfiguredValue {
+    fn from(resolved: &ResolvedValue) -> Self {
+        Self {
+            key: resolved.key.to_owned(),
+            value: mask_url(&resolved.value),
+            origin: mask_url(&resolved.origin.to_string()),
+        }
     }
 }
 

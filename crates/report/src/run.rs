@@ -3,6 +3,8 @@
 
 mod breakdown;
 mod figures;
+pub(crate) mod phase;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,16 +14,17 @@ use feedrate_metrics::utilization::MetricWindow;
 use feedrate_workload::{Payload, Pipeline, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::{HostFacts, Origin, ReportError, Store, Sweep, file, text};
+use crate::{ConfiguredValue, HostFacts, Origin, ReportError, Store, Sweep, file, text};
 
 pub use breakdown::Breakdown;
 pub(crate) use figures::per_gib;
-pub use figures::{Percentiles, RunFigures};
+pub use figures::{EvaluationFigures, Percentiles, RunFigures, Skipped};
+pub(crate) use words::{cache_drops_in_words, compat_in_words};
 
 /// The file's name.
 pub const FILE_NAME: &str = "feedrate.json";
 /// The form of the file that this program writes and reads.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// One run: what was asked, where it ran, what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +34,9 @@ pub struct RunReport {
     pub origin: Origin,
     /// What was asked.
     pub workload: Workload,
+    /// Every key that was read, its value and where that came from; empty when nobody told.
+    #[serde(default)]
+    pub configuration: Vec<ConfiguredValue>,
     /// Where it ran.
     pub host: HostFacts,
     /// What it read from.
@@ -51,7 +57,16 @@ impl RunReport {
         np: u32,
         record: RunRecord,
     ) -> Self {
-        Self { format_version: FORMAT_VERSION, origin, workload, host, store, np, record }
+        Self {
+            format_version: FORMAT_VERSION,
+            origin,
+            workload,
+            configuration: Vec::new(),
+            host,
+            store,
+            np,
+            record,
+        }
     }
 
     /// Writes `feedrate.json` into `folder`.
@@ -71,12 +86,21 @@ impl RunReport {
         Ok(path)
     }
 
-    /// The steps that DLIO's figures count.
+    /// The steps of training that DLIO's figures count.
     pub fn window(&self) -> MetricWindow {
+        self.window_of(self.record.steps_per_epoch)
+    }
+
+    /// The same for evaluations.
+    pub fn evaluation_window(&self) -> MetricWindow {
+        self.window_of(self.record.evaluation_steps)
+    }
+
+    fn window_of(&self, expected_steps: u64) -> MetricWindow {
         MetricWindow {
             exclude_start: self.workload.metric.exclude_start_steps,
             exclude_end: self.workload.metric.exclude_end_steps,
-            expected_steps: self.record.steps_per_epoch,
+            expected_steps,
         }
     }
 
@@ -114,6 +138,9 @@ impl fmt::Display for RunReport {
         if reader.payload == Payload::Discard {
             writeln!(f, "  payload        discard: bytes are dropped, nothing lands in memory")?;
         }
+        if let Some(compat) = compat_in_words(self.workload.compat) {
+            writeln!(f, "  compat         {compat}")?;
+        }
         writeln!(
             f,
             "  AU             {} %, target {} %: {}",
@@ -137,6 +164,15 @@ impl fmt::Display for RunReport {
             figures.io_in_words(),
             text::rate(figures.wall_mib_per_second_mean, None),
         )?;
+        if let Some(evaluation) = &figures.evaluation {
+            writeln!(f, "  evaluation     {}", evaluation.in_words(metric.au))?;
+        }
+        if figures.checkpoint.is_some() {
+            writeln!(f, "  checkpoint     skipped: no checkpoint was written between the steps")?;
+        }
+        if self.store.endpoint.is_none() {
+            writeln!(f, "  page cache     {}", cache_drops_in_words(&figures.cache_drops))?;
+        }
         let (first, last) = (&figures.get_first_byte_ms, &figures.get_latency_ms);
         writeln!(
             f,

@@ -19,7 +19,7 @@ pub const PAGE_NAME: &str = "report.md";
 /// The name of the table for programs.
 pub const TABLE_NAME: &str = "sweep.tsv";
 /// The form of the record that this program writes and reads.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// A sweep as it is saved; grows by a run at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -145,7 +145,7 @@ impl Sweep {
             model: workload.model.name.clone(),
             files: workload.dataset.num_files_train,
             epochs: workload.train.epochs,
-            record_length_bytes: workload.dataset.record_length_bytes,
+            record_length_bytes: workload.record_bytes(),
             start,
             origin,
             environment: Environment {

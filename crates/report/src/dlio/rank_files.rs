@@ -1,13 +1,12 @@
 //! The two files of each rank (spec/dlio.md 8.4, 8.5).
 
-use feedrate_metrics::record::{BlockRecord, RankEpoch, StepRecord};
-use feedrate_metrics::throughput::block_samples_per_second;
+use feedrate_metrics::record::{RankEpoch, StepRecord};
 use feedrate_metrics::units::Seconds;
-use feedrate_metrics::utilization::block_au_percent;
 use serde::Serialize;
 
 use super::{Ordered, potential_caching};
 use crate::RunReport;
+use crate::run::phase::{Phase, PhaseFigures};
 
 /// `<rank>_output.json`.
 #[derive(Debug, Serialize)]
@@ -58,31 +57,24 @@ impl<'a> Output<'a> {
 
 impl Epoch {
     fn of(report: &RunReport, rank: &RankEpoch) -> Self {
-        let window = report.window();
-        let batch_size = report.workload.reader.batch_size;
+        let figures = PhaseFigures::of(report);
         let steps = |value: fn(&StepRecord) -> Seconds| {
-            per_block(rank, |block| block.steps.iter().map(|step| value(step).0).collect())
+            per_phase(rank, |phase| phase.steps().iter().map(|step| value(step).0).collect())
         };
         Self {
             load: steps(|step| step.wait),
             proc: steps(StepRecord::proc),
-            throughput: per_block(rank, |block| {
-                block_samples_per_second(block, &window, batch_size).unwrap_or(0.0)
-            }),
-            au: per_block(rank, |block| block_au_percent(block, &window).unwrap_or(0.0)),
+            throughput: per_phase(rank, |phase| figures.samples_per_second(phase).unwrap_or(0.0)),
+            au: per_phase(rank, |phase| figures.au_percent(phase).unwrap_or(0.0)),
             compute: steps(|step| step.compute),
             host_meminfo: Ordered::pairs(&rank.host_meminfo),
-            end: rank.end.dlio(),
+            end: rank.over.dlio(),
         }
     }
 }
 
-fn per_block<T>(rank: &RankEpoch, value: impl Fn(&BlockRecord) -> T) -> Ordered<T> {
-    Ordered(rank.blocks.iter().map(|block| (block_key(block), value(block))).collect())
-}
-
-fn block_key(block: &BlockRecord) -> String {
-    format!("block{}", block.number)
+fn per_phase<T>(rank: &RankEpoch, value: impl Fn(&Phase) -> T) -> Ordered<T> {
+    Ordered(Phase::all(rank).map(|phase| (phase.key(), value(&phase))).collect())
 }
 
 /// An epoch of `<rank>_per_epoch_stats.json`; keys in the order of time.
@@ -90,8 +82,10 @@ fn block_key(block: &BlockRecord) -> String {
 pub(super) struct EpochTimes {
     start: String,
     #[serde(flatten)]
-    blocks: Ordered<Span>,
+    phases: Ordered<Span>,
+    /// Behind the evaluation.
     end: String,
+    /// Of the training alone.
     duration: String,
 }
 
@@ -106,12 +100,11 @@ struct Span {
 pub(super) fn per_epoch_stats(epochs: &[(u32, &RankEpoch)]) -> Ordered<EpochTimes> {
     let times = |rank: &RankEpoch| EpochTimes {
         start: rank.start.dlio(),
-        blocks: per_block(rank, |block| Span {
-            start: block.start.dlio(),
-            end: block.end.dlio(),
-            duration: duration_text(block.duration),
+        phases: per_phase(rank, |phase| {
+            let (start, end, duration) = phase.span();
+            Span { start: start.dlio(), end: end.dlio(), duration: duration_text(duration) }
         }),
-        end: rank.end.dlio(),
+        end: rank.over.dlio(),
         duration: duration_text(rank.duration),
     };
     Ordered(epochs.iter().map(|(epoch, rank)| (epoch.to_string(), times(rank))).collect())

@@ -10,16 +10,36 @@ use super::SNAPSHOT_FOLDER;
 use crate::secrets::{mask_arguments, mask_value};
 use crate::{ReportError, file};
 
-/// Writes `dlio_config/config.yaml` (`config` under the root key `workload`), `overrides.yaml` (the
-/// `overrides` of the command line in DLIO's form, `++workload.reader.batch_size=4`) and
-/// `hydra.yaml` (name of the workload, overrides, folder) into the run's `folder`.
+/// Writes the snapshot into the folder that wrappers of DLIO look for, [`SNAPSHOT_FOLDER`]; see
+/// [`write_snapshot_into`].
+///
+/// # Errors
+/// As [`write_snapshot_into`].
 pub fn write_snapshot(
     folder: &Path,
     config: &impl Serialize,
     overrides: &[String],
     workload_name: &str,
 ) -> Result<(), ReportError> {
-    let snapshot = folder.join(SNAPSHOT_FOLDER);
+    write_snapshot_into(folder, Some(SNAPSHOT_FOLDER), config, overrides, workload_name)
+}
+
+/// Writes `config.yaml` (`config` under the root key `workload`), `overrides.yaml` (the `overrides`
+/// of the command line as typed, `++workload.reader.batch_size=4`) and `hydra.yaml` (name of the
+/// workload, overrides, folders) into the folder `subfolder` of the run's `folder`. Without a
+/// `subfolder` nothing is written, as Hydra does for `hydra.output_subdir=null`.
+///
+/// # Errors
+/// [`ReportError`] when a file cannot be written, or `config` has no form in JSON.
+pub fn write_snapshot_into(
+    folder: &Path,
+    subfolder: Option<&str>,
+    config: &impl Serialize,
+    overrides: &[String],
+    workload_name: &str,
+) -> Result<(), ReportError> {
+    let Some(subfolder) = subfolder else { return Ok(()) };
+    let snapshot = folder.join(subfolder);
     let path = snapshot.join("config.yaml");
     let mut config = serde_json::to_value(config).map_err(ReportError::encode(&path))?;
     mask_value(&mut config);
@@ -32,7 +52,7 @@ pub fn write_snapshot(
         &snapshot.join("hydra.yaml"),
         &json!({"hydra": {
             "run": {"dir": folder},
-            "output_subdir": SNAPSHOT_FOLDER,
+            "output_subdir": subfolder,
             "overrides": {"hydra": [], "task": overrides},
             "runtime": {"output_dir": folder, "choices": {"workload": workload_name}},
         }}),
@@ -96,8 +116,15 @@ mod tests {
     #[test]
     fn no_overrides_are_an_empty_list() {
         let folder = tempfile::tempdir().unwrap();
-        write_snapshot(folder.path(), &json!({}), &[], "t0").unwrap();
-        let path = folder.path().join(SNAPSHOT_FOLDER).join("overrides.yaml");
+        write_snapshot_into(folder.path(), Some(".hydra"), &json!({}), &[], "t0").unwrap();
+        let path = folder.path().join(".hydra").join("overrides.yaml");
         assert_eq!(fs::read_to_string(path).unwrap(), "[]\n");
+    }
+
+    #[test]
+    fn no_folder_for_it_is_no_snapshot() {
+        let folder = tempfile::tempdir().unwrap();
+        write_snapshot_into(folder.path(), None, &json!({}), &[], "t0").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use feedrate_metrics::stats::{mean, stdev};
 use feedrate_metrics::throughput::nominal_mib_per_second;
+use feedrate_workload::Compat;
 use serde::Serialize;
 
 use super::{Ordered, data_size_gib, potential_caching};
 use crate::log::expectation;
-use crate::{RunFigures, RunReport, Store};
+use crate::{ConfiguredValue, RunFigures, RunReport, Store};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Summary<'a> {
@@ -16,7 +17,7 @@ pub(super) struct Summary<'a> {
     num_accelerators: u32,
     num_hosts: usize,
     hostname: &'a str,
-    metric: Metric,
+    metric: Ordered<MetricValue>,
     num_files_train: u64,
     num_files_eval: u64,
     num_samples_per_file: u64,
@@ -34,20 +35,13 @@ pub(super) struct Summary<'a> {
     feedrate: Ours<'a>,
 }
 
+/// A value of the `metric` object. Figures are numbers with a decimal point, whole or not.
 #[derive(Debug, Serialize)]
-#[expect(clippy::struct_field_names, reason = "DLIO's keys")]
-struct Metric {
-    train_au_percentage: Vec<f64>,
-    train_au_mean_percentage: f64,
-    train_au_meet_expectation: &'static str,
-    train_au_stdev_percentage: f64,
-    train_throughput_samples_per_second: Vec<f64>,
-    train_throughput_mean_samples_per_second: f64,
-    train_throughput_stdev_samples_per_second: f64,
-    #[serde(rename = "train_io_mean_MB_per_second")]
-    train_io_mean_mib_per_second: f64,
-    #[serde(rename = "train_io_stdev_MB_per_second")]
-    train_io_stdev_mib_per_second: f64,
+#[serde(untagged)]
+enum MetricValue {
+    List(Vec<f64>),
+    Number(f64),
+    Text(&'static str),
 }
 
 /// What DLIO has no key for.
@@ -55,6 +49,7 @@ struct Metric {
 struct Ours<'a> {
     tool_version: &'a str,
     workload_name: &'a str,
+    compat: Compat,
     store: &'a Store,
     batch_size: u64,
     read_threads: u32,
@@ -62,6 +57,7 @@ struct Ours<'a> {
     prefetch_window: u32,
     #[serde(flatten)]
     figures: &'a RunFigures,
+    configuration: &'a [ConfiguredValue],
 }
 
 impl<'a> Summary<'a> {
@@ -78,9 +74,9 @@ impl<'a> Summary<'a> {
             num_accelerators: report.np,
             num_hosts: hosts.len().max(1),
             hostname: &host.hostname,
-            metric: Metric::of(figures, workload.dataset.record_length_bytes),
+            metric: Ordered(metric(report, figures)),
             num_files_train: workload.dataset.num_files_train,
-            num_files_eval: 0,
+            num_files_eval: workload.dataset.num_files_eval,
             num_samples_per_file: workload.dataset.num_samples_per_file,
             host_cpu_count: [host.logical_cpus],
             host_processor_name: &host.cpu_model,
@@ -94,37 +90,74 @@ impl<'a> Summary<'a> {
             feedrate: Ours {
                 tool_version: &report.origin.tool_version,
                 workload_name: &report.origin.workload_name,
+                compat: workload.compat,
                 store: &report.store,
                 batch_size: workload.reader.batch_size,
                 read_threads: workload.reader.read_threads,
                 prefetch_size: workload.reader.prefetch_size,
                 prefetch_window: workload.storage.prefetch_window,
                 figures,
+                configuration: &report.configuration,
             },
         }
     }
 }
 
-impl Metric {
-    fn of(figures: &RunFigures, record_length: f64) -> Self {
-        let or_zero = |values: &[Option<f64>]| -> Vec<f64> {
-            values.iter().map(|value| value.unwrap_or(0.0)).collect()
-        };
-        let au = or_zero(&figures.au_percent_per_epoch);
-        let throughput = or_zero(&figures.samples_per_second_per_epoch);
-        let mean = |values: &[f64]| mean(values).unwrap_or(0.0);
-        let stdev = |values: &[f64]| stdev(values).unwrap_or(0.0);
-        let io = |samples_per_second| nominal_mib_per_second(samples_per_second, record_length);
-        Self {
-            train_au_mean_percentage: mean(&au),
-            train_au_meet_expectation: expectation(figures.au_met),
-            train_au_stdev_percentage: stdev(&au),
-            train_throughput_mean_samples_per_second: mean(&throughput),
-            train_throughput_stdev_samples_per_second: stdev(&throughput),
-            train_io_mean_mib_per_second: io(mean(&throughput)),
-            train_io_stdev_mib_per_second: io(stdev(&throughput)),
-            train_au_percentage: au,
-            train_throughput_samples_per_second: throughput,
-        }
+/// The keys of the phases that ran, in DLIO's order.
+fn metric(report: &RunReport, figures: &RunFigures) -> Vec<(String, MetricValue)> {
+    let record_bytes = report.workload.record_bytes();
+    let mut metric = Vec::new();
+    if report.workload.workflow.train {
+        metric.extend(of_phase(
+            "train",
+            &figures.au_percent_per_epoch,
+            figures.au_met,
+            &figures.samples_per_second_per_epoch,
+            record_bytes,
+        ));
     }
+    if let Some(evaluation) = &figures.evaluation {
+        metric.extend(of_phase(
+            "eval",
+            &evaluation.au_percent_per_epoch,
+            evaluation.au_met,
+            &evaluation.samples_per_second_per_epoch,
+            record_bytes,
+        ));
+    }
+    metric
+}
+
+/// The keys of one phase from its lists of values.
+fn of_phase(
+    phase: &str,
+    au: &[Option<f64>],
+    au_met: Option<bool>,
+    samples_per_second: &[Option<f64>],
+    record_bytes: f64,
+) -> [(String, MetricValue); 9] {
+    use MetricValue::{List, Number, Text};
+
+    let or_zero = |values: &[Option<f64>]| -> Vec<f64> {
+        values.iter().map(|value| value.unwrap_or(0.0)).collect()
+    };
+    let (au, throughput) = (or_zero(au), or_zero(samples_per_second));
+    let mean = |values: &[f64]| mean(values).unwrap_or(0.0);
+    let stdev = |values: &[f64]| stdev(values).unwrap_or(0.0);
+    let io = |samples_per_second| nominal_mib_per_second(samples_per_second, record_bytes);
+    let (throughput_mean, throughput_stdev) = (mean(&throughput), stdev(&throughput));
+    let (au_mean, au_stdev) = (mean(&au), stdev(&au));
+    [
+        ("au_percentage", List(au)),
+        ("au_mean_percentage", Number(au_mean)),
+        ("au_meet_expectation", Text(expectation(au_met))),
+        ("au_stdev_percentage", Number(au_stdev)),
+        ("throughput_samples_per_second", List(throughput)),
+        ("throughput_mean_samples_per_second", Number(throughput_mean)),
+        ("throughput_stdev_samples_per_second", Number(throughput_stdev)),
+        // MiB by their value, MB by DLIO's name.
+        ("io_mean_MB_per_second", Number(io(throughput_mean))),
+        ("io_stdev_MB_per_second", Number(io(throughput_stdev))),
+    ]
+    .map(|(key, value)| (format!("{phase}_{key}"), value))
 }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use feedrate_metrics::record::{EpochRecord, RetryCounts};
+use feedrate_metrics::record::{CacheDrops, EpochRecord, RetryCounts};
 use feedrate_metrics::requests::{EndpointCounts, LatencySummary};
 use feedrate_metrics::stats::{all_known, mean, stdev};
 use feedrate_metrics::throughput::{
-    epoch_samples_per_second, epoch_wall_mib_per_second, epoch_wall_samples_per_second,
-    nominal_mib_per_second,
+    epoch_wall_mib_per_second, epoch_wall_samples_per_second, nominal_mib_per_second,
 };
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_metrics::utilization::{epoch_au_percent, epoch_wall_au_percent};
+use feedrate_metrics::utilization::epoch_wall_au_percent;
 use feedrate_metrics::verdict::{Verdict, verdict};
 use serde::{Deserialize, Serialize};
 
+use super::phase::PhaseFigures;
 use super::{Breakdown, RunReport};
-use crate::text::{UNKNOWN, plus_minus, rate};
+use crate::text::{UNKNOWN, counted, pass, percent, plus_minus, rate};
 
 /// What is computed from a run's record. Field names are the keys of `sweep.json`'s runs and of the
 /// `feedrate` object in `summary.json`; `None` is null and means not known. Means and (population)
@@ -44,6 +44,15 @@ pub struct RunFigures {
     pub io_mib_per_second_mean: Option<f64>,
     /// Its standard deviation.
     pub io_mib_per_second_stdev: Option<f64>,
+    /// What the evaluations measured; `None` when there was none.
+    #[serde(default)]
+    pub evaluation: Option<EvaluationFigures>,
+    /// What became of the checkpoints between the steps of training; absent when none were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Skipped>,
+    /// What became of the page cache before the epochs.
+    #[serde(default)]
+    pub cache_drops: CacheDrops,
     /// Samples over the epochs' wall time, mean over epochs.
     pub wall_samples_per_second_mean: Option<f64>,
     /// Bytes that arrived over the epochs' wall time, mean over epochs.
@@ -89,6 +98,42 @@ pub struct RunFigures {
     pub not_measurable_reason: Option<String>,
 }
 
+/// What was asked for and is not done: the text `skipped`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Skipped {
+    /// Asked for, not done.
+    Skipped,
+}
+
+/// What the evaluations of a run measured (spec/dlio.md 7.4). A value for each evaluated epoch, over
+/// all ranks; with a compat setting DLIO's list of one for each of them and each rank (D13).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationFigures {
+    /// AU, mean over the list below.
+    pub au_percent_mean: Option<f64>,
+    /// Its standard deviation.
+    pub au_percent_stdev: Option<f64>,
+    /// AU of each evaluated epoch, mean over ranks.
+    pub au_percent_per_epoch: Vec<Option<f64>>,
+    /// Whether the mean AU reaches `metric.au`.
+    pub au_met: Option<bool>,
+    /// Throughput, mean over the list below.
+    pub samples_per_second_mean: Option<f64>,
+    /// Its standard deviation.
+    pub samples_per_second_stdev: Option<f64>,
+    /// Throughput of each evaluated epoch, sum over ranks.
+    pub samples_per_second_per_epoch: Vec<Option<f64>>,
+    /// Throughput × nominal record length.
+    pub io_mib_per_second_mean: Option<f64>,
+    /// Its standard deviation.
+    pub io_mib_per_second_stdev: Option<f64>,
+    /// Steps of each rank in an evaluation.
+    pub steps: u64,
+    /// Evaluated epochs.
+    pub evaluations_finished: u32,
+}
+
 /// Percentiles of a latency in ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
@@ -113,21 +158,17 @@ impl RunFigures {
     /// Computes all figures of `report`.
     pub(super) fn of(report: &RunReport) -> Self {
         let record = &report.record;
-        let window = report.window();
-        let batch_size = report.workload.reader.batch_size;
+        let phases = PhaseFigures::of(report);
         let per_epoch = |figure: &dyn Fn(&EpochRecord) -> Option<f64>| -> Vec<Option<f64>> {
             record.epochs.iter().map(figure).collect()
         };
-        let mean_of = |values: &[Option<f64>]| mean(&all_known(values)?);
-        let stdev_of = |values: &[Option<f64>]| stdev(&all_known(values)?);
         let io = |samples_per_second: f64| {
-            let record_length = report.workload.dataset.record_length_bytes;
-            nominal_mib_per_second(samples_per_second, record_length)
+            nominal_mib_per_second(samples_per_second, report.workload.record_bytes())
         };
 
-        let au = per_epoch(&|epoch| epoch_au_percent(epoch, &window));
+        let au = per_epoch(&|epoch| phases.epoch_au_percent(epoch));
         let wall_au = per_epoch(&epoch_wall_au_percent);
-        let samples = per_epoch(&|epoch| epoch_samples_per_second(epoch, &window, batch_size));
+        let samples = per_epoch(&|epoch| phases.epoch_samples_per_second(epoch));
         let au_mean = mean_of(&au);
         let not_measurable = !record.epochs.is_empty() && au_mean.is_none();
         let bytes_read = record.requests.bytes;
@@ -144,6 +185,10 @@ impl RunFigures {
             io_mib_per_second_mean: mean_of(&samples).map(io),
             io_mib_per_second_stdev: stdev_of(&samples).map(io),
             samples_per_second_per_epoch: samples,
+            evaluation: EvaluationFigures::of(report),
+            checkpoint: (report.workload.workflow.train && report.workload.workflow.checkpoint)
+                .then_some(Skipped::Skipped),
+            cache_drops: record.cache_drops.clone(),
             wall_samples_per_second_mean: mean_of(&per_epoch(&epoch_wall_samples_per_second)),
             wall_mib_per_second_mean: mean_of(&per_epoch(&epoch_wall_mib_per_second)),
             client_cpu_seconds: Some(cpu),
@@ -213,6 +258,71 @@ impl RunFigures {
     }
 }
 
+impl EvaluationFigures {
+    /// `None` when no epoch of `report` was evaluated.
+    fn of(report: &RunReport) -> Option<Self> {
+        let phases = PhaseFigures::of(report);
+        let epochs = &report.record.epochs;
+        let evaluated = |epoch: &&EpochRecord| epoch.ranks.iter().any(|r| r.evaluation.is_some());
+        let evaluations_finished = epochs.iter().filter(evaluated).count() as u32;
+        if evaluations_finished == 0 {
+            return None;
+        }
+        let io = |samples_per_second: f64| {
+            nominal_mib_per_second(samples_per_second, report.workload.record_bytes())
+        };
+        let au = phases.evaluation_au_percent(epochs);
+        let samples = phases.evaluation_samples_per_second(epochs);
+        let au_mean = mean_of(&au);
+        Some(Self {
+            au_percent_mean: au_mean,
+            au_percent_stdev: stdev_of(&au),
+            au_met: au_mean.map(|mean| mean >= 100.0 * report.workload.metric.au),
+            au_percent_per_epoch: au,
+            samples_per_second_mean: mean_of(&samples),
+            samples_per_second_stdev: stdev_of(&samples),
+            io_mib_per_second_mean: mean_of(&samples).map(io),
+            io_mib_per_second_stdev: stdev_of(&samples).map(io),
+            samples_per_second_per_epoch: samples,
+            steps: report.record.evaluation_steps,
+            evaluations_finished,
+        })
+    }
+
+    /// AU, samples/s, MiB/s, in this order, mean and σ.
+    pub(crate) fn each_in_words(&self) -> [String; 3] {
+        // The σ of a single value is 0 by its formula; shown, it would pass for a steady run.
+        let over = |stdev: Option<f64>| stdev.filter(|_| self.evaluations_finished > 1);
+        [
+            plus_minus(self.au_percent_mean, over(self.au_percent_stdev), 2),
+            rate(self.samples_per_second_mean, over(self.samples_per_second_stdev)),
+            rate(self.io_mib_per_second_mean, over(self.io_mib_per_second_stdev)),
+        ]
+    }
+
+    /// `2 × 5 steps: AU 96.13 ± 0.47 %, target 90 %: PASS; 95.2 ± 0.4 samples/s, 23.4 MiB/s`
+    pub(crate) fn in_words(&self, target: f64) -> String {
+        let [au, samples, io] = self.each_in_words();
+        format!(
+            "{} × {}: AU {au} %, target {} %: {}; {samples} samples/s, {io} MiB/s",
+            self.evaluations_finished,
+            counted(self.steps, "step"),
+            percent(target),
+            pass(self.au_met),
+        )
+    }
+}
+
+/// Mean of values that are all known.
+fn mean_of(values: &[Option<f64>]) -> Option<f64> {
+    mean(&all_known(values)?)
+}
+
+/// Population standard deviation of values that are all known.
+fn stdev_of(values: &[Option<f64>]) -> Option<f64> {
+    stdev(&all_known(values)?)
+}
+
 /// CPU time for each GiB; `None` without either, or when nothing was read.
 pub(crate) fn per_gib(cpu: Option<Seconds>, bytes: Option<ByteCount>) -> Option<f64> {
     let gib = bytes?.gib();
@@ -234,6 +344,8 @@ fn not_measurable_reason(report: &RunReport) -> String {
 
 #[cfg(test)]
 mod tests {
+    use feedrate_workload::Compat;
+
     use super::*;
     use crate::fixtures;
 
@@ -275,6 +387,46 @@ mod tests {
         let figures = report.figures();
         assert_eq!(figures.au_percent_mean, None);
         assert!(!figures.not_measurable);
+    }
+
+    /// Two ranks, 20 samples in 5 steps of 100 ms waiting and 100 ms computing each, batch 2.
+    #[test]
+    fn evaluations_are_averaged_over_ranks_in_au_and_summed_in_throughput() {
+        let mut report = fixtures::evaluated(2, 2);
+        let figures = report.figures().evaluation.unwrap();
+        assert_eq!((figures.steps, figures.evaluations_finished), (5, 2));
+        assert_eq!(figures.au_percent_per_epoch.len(), 2);
+        close(figures.au_percent_mean, 50.0);
+        close(figures.samples_per_second_mean, 20.0);
+        close(figures.io_mib_per_second_mean, 1.25);
+        assert_eq!(figures.au_met, Some(false));
+
+        report.workload.compat = Compat::Mlcommons;
+        let figures = report.figures().evaluation.unwrap();
+        assert_eq!(figures.au_percent_per_epoch.len(), 4);
+        close(figures.au_percent_mean, 25.0);
+        close(figures.samples_per_second_mean, 10.0);
+        assert_eq!(figures.evaluations_finished, 2);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_has_no_figures() {
+        let mut report = fixtures::known_delays();
+        let figures = report.figures();
+        assert_eq!((figures.evaluation, figures.checkpoint), (None, None));
+        report.workload.workflow.checkpoint = true;
+        let json = serde_json::to_value(report.figures()).unwrap();
+        assert_eq!(json["checkpoint"], "skipped");
+    }
+
+    /// Steps - 2 over the time of the window of 10 steps (spec/dlio.md D2).
+    #[test]
+    fn upstreams_throughput_is_there_for_those_who_compare_with_it() {
+        let mut report = fixtures::known_delays();
+        report.workload.compat = Compat::Upstream;
+        close(report.figures().samples_per_second_mean, 4.5);
+        report.workload.compat = Compat::Mlcommons;
+        close(report.figures().samples_per_second_mean, 5.0);
     }
 
     /// A public v1.0 result (cases.md, golden check). Its samples/s are those of all steps over the

@@ -8,7 +8,7 @@ use feedrate_metrics::units::ByteCount;
 use feedrate_workload::{CHUNKED_GETS_IN_FLIGHT, DataLoader, Payload, Pipeline, Shuffle, Workload};
 
 use super::{Sweep, SweepRun};
-use crate::run::{Percentiles, per_gib};
+use crate::run::{Percentiles, cache_drops_in_words, compat_in_words, per_gib};
 use crate::table::Table;
 use crate::text::{UNKNOWN, counted, fixed, grouped, pass, percent, rate, short, time};
 
@@ -25,6 +25,7 @@ impl Sweep {
         page += &self.environment_section();
         page += &self.utilization_section();
         page += &self.results_section();
+        page += &self.evaluation_section();
         page += &self.warnings_section();
         if self.runs.len() == 1 {
             page += "## Analysis\n\n";
@@ -79,14 +80,54 @@ impl Sweep {
                 bytes(self.record_length_bytes)
             ));
         }
+        if self.skips_checkpoints() {
+            warnings.push(
+                "checkpoint: skipped. The workload asks for checkpoints between the steps of \
+                 training; none was written, so what they cost is in no figure."
+                    .to_owned(),
+            );
+        }
         let (data, memory) = (self.data_set_size(), self.environment.memory_bytes);
-        if self.environment.store.endpoint.is_none() && data < memory {
+        if self.environment.store.endpoint.is_none() && data < memory && !self.always_dropped() {
             warnings.push(format!(
                 "The data set ({data}) fits into this host's memory ({memory}): reads may come from \
                  the page cache instead of the file system."
             ));
         }
         warnings
+    }
+
+    fn skips_checkpoints(&self) -> bool {
+        self.runs.iter().any(|run| run.figures.checkpoint.is_some())
+    }
+
+    /// Whether the page cache was dropped before every epoch of every run.
+    fn always_dropped(&self) -> bool {
+        self.runs.iter().all(|run| {
+            let drops = &run.figures.cache_drops;
+            drops.dropped >= self.epochs && drops.not_dropped.is_none()
+        })
+    }
+
+    /// What became of the page cache, in every run or by NP where it is not the same.
+    fn page_cache(&self) -> String {
+        let mut told: Vec<(String, Vec<String>)> = Vec::new();
+        for run in &self.runs {
+            let words = cache_drops_in_words(&run.figures.cache_drops);
+            match told.iter_mut().find(|(known, _)| *known == words) {
+                Some((_, nps)) => nps.push(run.np.to_string()),
+                None => told.push((words, vec![run.np.to_string()])),
+            }
+        }
+        match told.as_slice() {
+            [] => UNKNOWN.to_owned(),
+            [(words, _)] => words.clone(),
+            several => {
+                let by_np =
+                    several.iter().map(|(words, nps)| format!("NP {}: {words}", nps.join(", ")));
+                by_np.collect::<Vec<_>>().join("; ")
+            }
+        }
     }
 
     /// The first NP whose samples were not as large as the workload says they are, and how large they
@@ -143,7 +184,7 @@ impl Sweep {
             stdev if stdev > 0.0 => format!(", σ {} bytes", bytes(stdev)),
             _ => String::new(),
         };
-        let rows = [
+        let mut rows = vec![
             (
                 "Host",
                 format!(
@@ -181,6 +222,15 @@ impl Sweep {
             ("AU target", format!("≥ {} %", percent(workload.metric.au))),
             ("Workload", self.origin.workload_name.clone()),
         ];
+        if let Some(compat) = compat_in_words(workload.compat) {
+            rows.push(("Compatibility", compat.to_owned()));
+        }
+        if self.skips_checkpoints() {
+            rows.push(("Checkpoint", "skipped".to_owned()));
+        }
+        if host.store.endpoint.is_none() {
+            rows.push(("Page cache before each epoch", self.page_cache()));
+        }
         let mut table = Table::new(["Parameter", "Value"]);
         for (name, value) in rows {
             table.row([name.to_owned(), value]);
@@ -276,6 +326,43 @@ impl Sweep {
         text += &table.markdown();
         text += &self.per_epoch();
         text
+    }
+
+    /// What the evaluations behind the epochs measured; empty where there was none.
+    fn evaluation_section(&self) -> String {
+        let evaluated: Vec<_> = (self.runs.iter())
+            .filter_map(|run| Some((run.np, run.figures.evaluation.as_ref()?)))
+            .collect();
+        if evaluated.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new([
+            "NP".to_owned(),
+            "Evaluations".to_owned(),
+            "Steps each".to_owned(),
+            "AU% (mean ± σ)".to_owned(),
+            "Samples/s (mean ± σ)".to_owned(),
+            "I/O MiB/s (mean ± σ)".to_owned(),
+            format!("AU ≥ {}%?", percent(self.workload.metric.au)),
+        ]);
+        for (np, figures) in evaluated {
+            let [au, samples, io] = figures.each_in_words();
+            table.row([
+                np.to_string(),
+                figures.evaluations_finished.to_string(),
+                grouped(figures.steps),
+                au,
+                samples,
+                io,
+                pass(figures.au_met).to_owned(),
+            ]);
+        }
+        format!(
+            "## Evaluation\n\n{}An evaluation follows the training of an epoch and is in none of its \
+             figures; its steps have no barrier. AU is that of the metric window as above, samples/s \
+             are all steps × batch size over the evaluation's time, summed over the accelerators.\n\n",
+            table.markdown()
+        )
     }
 
     fn per_epoch(&self) -> String {

@@ -113,6 +113,15 @@ impl Sweep {
                 let _ = writeln!(text, "AU at NP {} is not measurable: {reason}", run.np);
             }
         }
+        for run in &self.runs {
+            if let Some(evaluation) = &run.figures.evaluation {
+                let words = evaluation.in_words(self.workload.metric.au);
+                let _ = writeln!(text, "evaluation at NP {}: {words}", run.np);
+            }
+        }
+        if self.runs.iter().any(|run| run.figures.checkpoint.is_some()) {
+            text += "checkpoint: skipped, none was written between the steps\n";
+        }
         if self.workload.reader.payload == Payload::Discard {
             text += "payload discard: bytes are received, counted and dropped; nothing lands in \
                      memory\n";
