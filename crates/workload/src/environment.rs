@@ -12,7 +12,7 @@ pub type Variables = BTreeMap<String, String>;
 
 /// Which variables give a key its value when neither command line nor file does; the first that is
 /// set and not empty counts.
-const VARIABLES: &[(&str, &[&str])] = &[
+pub(crate) const VARIABLES: &[(&str, &[&str])] = &[
     ("storage.storage_type", &["DLIO_STORAGE_TYPE"]),
     ("storage.storage_root", &["DLIO_BUCKET"]),
     (
@@ -28,10 +28,10 @@ const VARIABLES: &[(&str, &[&str])] = &[
 ];
 
 /// Variables that are read beside the keys: see `Settings::variable`.
-const READ_BESIDE: &[&str] = &["DLIO_MAX_AUTO_THREADS"];
+pub(crate) const READ_BESIDE: &[&str] = &["DLIO_MAX_AUTO_THREADS"];
 
 /// Variables of DLIO that make no difference here, and why.
-const IGNORED: &[(&str, &str)] = &[
+pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("DLIO_DATA_GEN", "content always comes from dataset.seed"),
     ("DLIO_STORAGE_LIBRARY", "it chooses a Python storage client"),
     ("DLIO_TORCH_SHARING_STRATEGY", "it concerns Python's loader processes; ours are threads"),

@@ -7,6 +7,8 @@
 //! ones. Layers, highest first: command line, workload file, environment, `.env`, shared
 //! configuration of other tools, default.
 
+#[cfg(test)]
+mod documentation;
 mod environment;
 mod interpolation;
 mod location;

@@ -9,7 +9,7 @@ use crate::tree::{Entry, Mapping, Node, Value};
 
 /// What becomes of a key.
 #[derive(Debug, Clone, Copy)]
-enum Support {
+pub(crate) enum Support {
     /// Read.
     Read,
     /// Accepted, but makes no difference here, for the reason given.
@@ -22,7 +22,7 @@ use Support::{Ignored, Read, RefusedUnless};
 
 /// A word that a table holds, in any letter case.
 #[derive(Debug, Clone, Copy)]
-struct Word(&'static str);
+pub(crate) struct Word(&'static str);
 
 const CLIENT: Support = Ignored("it tunes a Python storage client");
 const NOTHING: Support = Ignored("it has no effect in DLIO either");
@@ -35,7 +35,7 @@ const PLUG_IN: &str = "it names a Python class, which cannot be loaded here";
 
 /// All keys of section 2, in its order. A key that holds a mapping of free form (`computation_time`,
 /// `ksm`) is one key.
-const KEYS: &[(&str, Support)] = &[
+pub(crate) const KEYS: &[(&str, Support)] = &[
     ("compat", Read),
     ("framework", Read),
     ("model.name", Read),
@@ -199,7 +199,7 @@ const KEYS: &[(&str, Support)] = &[
 ];
 
 /// Old spellings (spec/dlio.md 2.9) and what they mean; the first is a whole section.
-const ALIASES: &[(&str, &str)] = &[
+pub(crate) const ALIASES: &[(&str, &str)] = &[
     ("data_reader", "reader"),
     ("dataset.record_length", "dataset.record_length_bytes"),
     ("dataset.record_length_stdev", "dataset.record_length_bytes_stdev"),
