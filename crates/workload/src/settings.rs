@@ -89,7 +89,11 @@ impl<'a> Settings<'a> {
         self.find_written(key).or_else(|| {
             let (value, origin) =
                 self.environment.value_of(key).or_else(|| self.store_defaults.value_of(key))?;
-            Some(Node::new(value, origin))
+            // A number for those keys that take one; those that take text take it as it was written.
+            Some(match value.parse::<u64>() {
+                Ok(number) => Node { written: Some(value), ..Node::new(number, origin) },
+                Err(_) => Node::new(value, origin),
+            })
         })
     }
 

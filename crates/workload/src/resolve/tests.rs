@@ -718,6 +718,19 @@ fn an_evaluation_is_due_from_its_first_epoch_on_and_every_so_often() {
 }
 
 #[test]
+fn a_variable_is_a_number_where_one_is_taken_and_text_elsewhere() {
+    let resolved = b0()
+        .environment("DLIO_DROP_CACHES_TIMEOUT", "60")
+        .environment("DLIO_OUTPUT_FOLDER", "20261130")
+        .accepted();
+    assert_eq!(resolved.workload.storage.drop_caches_timeout, 60);
+    assert_eq!(resolved.workload.output.folder, Some("20261130".into()));
+    let folder = b0().environment("DLIO_OUTPUT_FOLDER", "007").accepted().workload.output.folder;
+    assert_eq!(folder, Some("007".into()));
+    b0().environment("DLIO_DROP_CACHES_TIMEOUT", "soon").refused_with(&["DLIO_DROP_CACHES_TIMEOUT"]);
+}
+
+#[test]
 fn under_strict_what_nobody_knows_is_a_problem() {
     let mut given = b0().set("reader.batch_sise=3").environment("DLIO_XYZZY", "x");
     given.request.strict = true;
