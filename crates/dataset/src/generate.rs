@@ -409,6 +409,14 @@ mod tests {
             Box::pin(self.store(key, body))
         }
 
+        fn size<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+            unreachable!("generation only writes")
+        }
+
+        fn delete<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+            unreachable!("generation only writes")
+        }
+
         fn list<'a>(
             &'a self,
             _: &'a str,

@@ -169,6 +169,14 @@ impl Store for WatchedStore {
         self.objects.put(key, body)
     }
 
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+        self.objects.size(key)
+    }
+
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.objects.delete(key)
+    }
+
     fn list<'a>(
         &'a self,
         prefix: &'a str,

@@ -9,6 +9,8 @@ pub(crate) async fn check(store: &dyn Store) {
     reads_append_what_was_written(store).await;
     ranges_are_half_open_and_whole(store).await;
     what_is_discarded_is_counted_and_checked(store).await;
+    a_size_is_told_without_reading(store).await;
+    what_is_deleted_is_gone(store).await;
     a_write_replaces(store).await;
     a_missing_object_is_said_to_be_missing(store).await;
     any_text_is_a_name(store).await;
@@ -46,20 +48,39 @@ async fn reads_append_what_was_written(store: &dyn Store) {
     assert!(buffer == big, "3 MB arrive as they were sent");
 }
 
+/// What holds of any object of ten bytes, in a store that cannot be written to as well.
+pub(crate) async fn an_object_of_ten_bytes(store: &dyn Store, key: &ObjectKey) {
+    assert_eq!(store.size(key).await.unwrap(), 10);
+    let mut buffer = b"kept".to_vec();
+    for (range, bytes) in [(None, 10), (Some(2..5), 3), (Some(9..10), 1), (Some(0..10), 10)] {
+        buffer.truncate(4);
+        let fetched = store.get(key, range.clone(), &mut buffer).await.unwrap();
+        assert_eq!((fetched.bytes, buffer.len() as u64), (bytes, 4 + bytes));
+        assert!(fetched.first_byte <= fetched.last_byte, "{fetched:?}");
+        let fetched = store.get_discarding(key, range).await.unwrap();
+        assert_eq!(fetched.bytes, bytes);
+        assert!(fetched.first_byte <= fetched.last_byte, "{fetched:?}");
+    }
+    buffer.truncate(4);
+    for outside in [8..12, 20..22, 3..3] {
+        let error = store.get(key, Some(outside.clone()), &mut buffer).await;
+        assert!(error.is_err(), "{outside:?} gave {error:?}");
+        assert_eq!(buffer, b"kept", "a failed read leaves the buffer alone");
+        let error = store.get_discarding(key, Some(outside.clone())).await;
+        assert!(error.is_err(), "{outside:?} gave {error:?}");
+    }
+}
+
 async fn ranges_are_half_open_and_whole(store: &dyn Store) {
     put(store, "ranges/digits", b"0123456789").await;
     let key = ObjectKey::new("ranges/digits");
+    an_object_of_ten_bytes(store, &key).await;
     // More room than asked for: the range bounds the read, not the buffer.
     let mut buffer = Vec::with_capacity(64);
     assert_eq!(store.get(&key, Some(2..5), &mut buffer).await.unwrap().bytes, 3);
     assert_eq!(buffer, b"234");
     assert_eq!(store.get(&key, Some(9..10), &mut buffer).await.unwrap().bytes, 1);
     assert_eq!(buffer, b"2349");
-    for outside in [8..12, 20..22, 3..3] {
-        let error = store.get(&key, Some(outside.clone()), &mut buffer).await;
-        assert!(error.is_err(), "{outside:?} gave {error:?}");
-        assert_eq!(buffer, b"2349", "a failed read leaves the buffer alone");
-    }
 }
 
 async fn what_is_discarded_is_counted_and_checked(store: &dyn Store) {
@@ -71,16 +92,43 @@ async fn what_is_discarded_is_counted_and_checked(store: &dyn Store) {
         assert_eq!(fetched.bytes, length as u64);
         assert!(fetched.first_byte <= fetched.last_byte, "{fetched:?}");
     }
-    let key = ObjectKey::new("discarded/10");
-    assert_eq!(store.get_discarding(&key, Some(2..5)).await.unwrap().bytes, 3);
-    for outside in [8..12, 20..22, 3..3] {
-        let error = store.get_discarding(&key, Some(outside.clone())).await;
-        assert!(error.is_err(), "{outside:?} gave {error:?}");
-    }
     let missing = ObjectKey::new("discarded/missing");
     let error = store.get_discarding(&missing, None).await.unwrap_err();
     assert!(matches!(*error.cause, Cause::NotFound { .. }), "{error}");
     assert!(error.to_string().contains("discarded/missing"), "{error}");
+}
+
+async fn a_size_is_told_without_reading(store: &dyn Store) {
+    for length in [0, 10, 70_000] {
+        let key = ObjectKey::new(format!("sizes/{length}"));
+        store.put(&key, Bytes::from(vec![7; length])).await.unwrap();
+        assert_eq!(store.size(&key).await.unwrap(), length as u64);
+    }
+    for missing in ["sizes/missing", "sizes/10/below", "sizes"] {
+        let error = store.size(&ObjectKey::new(missing)).await.unwrap_err().to_string();
+        assert!(error.starts_with("HEAD ") && error.contains(missing), "{error}");
+    }
+    let error = store.size(&ObjectKey::new("sizes/missing")).await.unwrap_err();
+    assert!(matches!(*error.cause, Cause::NotFound { .. }), "{error}");
+}
+
+async fn what_is_deleted_is_gone(store: &dyn Store) {
+    for key in ["deleted/a/one", "deleted/a/two", "deleted/ab", "deleted/b/c/three"] {
+        put(store, key, b"x").await;
+    }
+    for key in ["deleted/a/one", "deleted/b/c/three", "deleted/missing/one"] {
+        let key = ObjectKey::new(key);
+        store.delete(&key).await.unwrap();
+        store.delete(&key).await.unwrap();
+        let error = store.get(&key, None, &mut Vec::new()).await.unwrap_err();
+        assert!(matches!(*error.cause, Cause::NotFound { .. }), "{error}");
+    }
+    // A folder is no object: it is not there, or cannot be removed as one.
+    let _ = store.delete(&ObjectKey::new("deleted/a")).await;
+    let left = [("deleted/a/two".to_owned(), 1), ("deleted/ab".to_owned(), 1)];
+    assert_eq!(listed(store, "deleted").await, left);
+    put(store, "deleted/b/c/three", b"again").await;
+    assert_eq!(store.size(&ObjectKey::new("deleted/b/c/three")).await.unwrap(), 5);
 }
 
 async fn a_write_replaces(store: &dyn Store) {

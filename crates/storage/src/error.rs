@@ -10,8 +10,12 @@ pub enum Operation {
     Get,
     /// Writing an object.
     Put,
+    /// Asking for an object's size.
+    Head,
     /// Listing a prefix.
     List,
+    /// Removing an object.
+    Delete,
 }
 
 impl fmt::Display for Operation {
@@ -19,7 +23,9 @@ impl fmt::Display for Operation {
         f.write_str(match self {
             Self::Get => "GET",
             Self::Put => "PUT",
+            Self::Head => "HEAD",
             Self::List => "LIST",
+            Self::Delete => "DELETE",
         })
     }
 }

@@ -1,7 +1,8 @@
 //! One trait over S3, local files and memory, with retries, credentials and counters.
 //!
 //! A [`Store`] holds one data set's bytes: a bucket of an object store ([`S3Store`]), a folder of a
-//! file system ([`LocalStore`]), or a map in memory ([`MemoryStore`]). Every operation names an
+//! file system ([`LocalStore`]), a map in memory ([`MemoryStore`]), or nothing at all, where I/O is
+//! simulated ([`SimulatedStore`]). Every operation names an
 //! [`ObjectKey`] (no leading slash, `/` between parts) and ends in a [`StoreError`] that says which
 //! operation failed on what, where, and after how many attempts. Wrappers compose: [`Retrying`]
 //! around a store repeats what may be repeated and counts it, and spreads operations over a store's
@@ -20,6 +21,7 @@ mod local;
 mod memory;
 mod retry;
 mod s3;
+mod simulated;
 mod store;
 
 #[cfg(test)]
@@ -32,4 +34,5 @@ pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use retry::{RetryPolicy, Retrying};
 pub use s3::{OpenError, S3Settings, S3Store};
+pub use simulated::SimulatedStore;
 pub use store::{Fetched, Listed, Store};

@@ -4,7 +4,8 @@
 //! buffer, which travels to the thread and back: on files in the page cache this costs a quarter of
 //! the CPU that `tokio::fs` takes. A write goes to a hidden temporary file in the target's folder and
 //! is renamed into place; it is not synced to the disk, which is the kernel's business as it is for
-//! the frameworks whose I/O is replayed. Listing walks the tree ([`walk`]).
+//! the frameworks whose I/O is replayed. A file that is removed takes the folders with it that it leaves
+//! empty, as an object would. Listing walks the tree ([`walk`]).
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -115,6 +116,17 @@ impl LocalStore {
         Ok(self.pool.run(move || write(&path, &body)).await??)
     }
 
+    async fn look_at(&self, key: &ObjectKey) -> Result<u64, Cause> {
+        let path = self.path(key.as_str())?;
+        self.pool.run(move || size(&path)).await?
+    }
+
+    async fn remove(&self, key: &ObjectKey) -> Result<(), Cause> {
+        let path = self.path(key.as_str())?;
+        let root = self.root.clone();
+        Ok(self.pool.run(move || remove(&path, &root)).await??)
+    }
+
     async fn walk(
         &self,
         prefix: &str,
@@ -168,6 +180,22 @@ impl Store for LocalStore {
             let began = Instant::now();
             let outcome = self.write(key, body).await;
             outcome.map_err(|cause| self.failed(Operation::Put, key.as_str(), began, cause))
+        })
+    }
+
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.look_at(key).await;
+            outcome.map_err(|cause| self.failed(Operation::Head, key.as_str(), began, cause))
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.remove(key).await;
+            outcome.map_err(|cause| self.failed(Operation::Delete, key.as_str(), began, cause))
         })
     }
 
@@ -287,6 +315,33 @@ fn write(path: &Path, body: &[u8]) -> io::Result<()> {
         let _ = std::fs::remove_file(&temporary);
     }
     outcome
+}
+
+/// The size of the file at `path`.
+fn size(path: &Path) -> Result<u64, Cause> {
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Cause::NotFound { code: None },
+        _ => Cause::Io(error),
+    })?;
+    if metadata.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+    }
+    Ok(metadata.len())
+}
+
+/// Removes the file at `path`, if there is one, and the folders below `root` that it leaves empty.
+fn remove(path: &Path, root: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if !walk::is_no_folder(&error) => return Err(error),
+        _ => {}
+    }
+    for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
+        // One that holds something stays, and so does one that is a link to elsewhere.
+        if std::fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -87,6 +87,23 @@ impl Store for MemoryStore {
         })
     }
 
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            self.read(key, None).map(|object| object.len() as u64).map_err(|cause| {
+                let location = self.location();
+                StoreError::of_attempt(Operation::Head, key.as_str(), location, began, cause)
+            })
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key.as_str());
+            Ok(())
+        })
+    }
+
     fn list<'a>(
         &'a self,
         prefix: &'a str,

@@ -283,6 +283,38 @@ impl<S: Store> Store for Retrying<S> {
         })
     }
 
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let mut tries = self.tries();
+            loop {
+                let endpoint = tries.endpoint();
+                match endpoint.store.size(key).await {
+                    Ok(size) => {
+                        endpoint.succeeded(|_| ());
+                        return Ok(size);
+                    }
+                    Err(error) => tries.wait_after(error).await?,
+                }
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut tries = self.tries();
+            loop {
+                let endpoint = tries.endpoint();
+                match endpoint.store.delete(key).await {
+                    Ok(()) => {
+                        endpoint.succeeded(|_| ());
+                        return Ok(());
+                    }
+                    Err(error) => tries.wait_after(error).await?,
+                }
+            }
+        })
+    }
+
     fn list<'a>(
         &'a self,
         prefix: &'a str,

@@ -1,29 +1,26 @@
 //! A bucket of an S3 store.
 //!
-//! `object_store` makes the requests for reading and writing, with its own retries off; what lies
-//! below is ours ([`transport`]): it signs, sends over a pool of HTTP/1.1 connections ([`connect`],
-//! [`tls`]), times, and turns every failure, error statuses included, into a [`Cause`]
-//! ([`failure`]). Listing is made here over the same transport ([`listing`]), because
-//! `object_store`'s loses the slash that tells a directory marker from an object, and fails on keys
-//! that it finds odd.
+//! Requests are made here, of keys as they are, odd ones included (`s3://bucket/data/x` is one that
+//! other tools write). The [`transport`] signs them, sends them over a pool of HTTP/1.1 connections
+//! ([`connect`], [`tls`]), times them, and turns every failure, error statuses included, into a
+//! [`Cause`] ([`failure`]). The pages of a listing have a module of their own ([`listing`]).
 //!
-//! One [`Store`] call is one request and nothing else: no HEAD, no look-up of the bucket, no metadata
-//! address. (A listing is one request for each 1,000 keys.)
+//! One [`Store`] call is one request and nothing else: no HEAD that nobody asked for, no look-up of
+//! the bucket, no metadata address. (A listing is one request for each 1,000 keys.)
 
 use std::ops::Range;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::BoxFuture;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, PutOptions, RetryConfig};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use http::{HeaderValue, Method, StatusCode};
+use object_store::client::HttpRequest;
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 
 use crate::key::folder;
 use crate::{Cause, Fetched, Listed, ObjectKey, Operation, Store, StoreError};
-use failure::cause_of;
-use transport::{BodyCheck, SentAt, Transport};
+use transport::{Answer, BodyCheck, ESCAPED, Transport};
 
 pub use settings::{OpenError, S3Settings};
 
@@ -34,11 +31,13 @@ mod settings;
 mod tls;
 mod transport;
 
+/// What is escaped of a key in a URL.
+const PATH: &AsciiSet = &ESCAPED.remove(b'/');
+
 /// One bucket, seen through one pool of connections, which live on the tokio runtime that its
 /// operations run on.
 #[derive(Debug)]
 pub struct S3Store {
-    objects: AmazonS3,
     transport: Transport,
     bucket_url: String,
     endpoint: String,
@@ -56,24 +55,8 @@ impl S3Store {
     pub fn new(settings: S3Settings) -> Result<Self, OpenError> {
         let endpoint = settings.check()?;
         let tls = tls::client_config(settings.ca_bundle.as_deref(), endpoint.is_https)?;
-        let transport = Transport::new(&settings, tls);
-        let objects = AmazonS3Builder::new()
-            .with_bucket_name(&settings.bucket)
-            // "Virtual hosted" makes object_store take this URL, bucket and all, as it is.
-            .with_endpoint(&endpoint.bucket_url)
-            .with_virtual_hosted_style_request(true)
-            .with_region(&settings.region)
-            // The transport signs. With keys given, no other source of them is set up either.
-            .with_skip_signature(true)
-            .with_access_key_id(settings.credentials.access_key_id())
-            .with_secret_access_key(settings.credentials.secret_access_key())
-            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-            .with_http_connector(transport.clone())
-            .build()
-            .map_err(|error| OpenError::Client { reason: error.to_string() })?;
         Ok(Self {
-            objects,
-            transport,
+            transport: Transport::new(&settings, tls),
             bucket_url: endpoint.bucket_url,
             location: format!("s3://{} at {}", settings.bucket, endpoint.shown),
             endpoint: endpoint.shown,
@@ -90,8 +73,8 @@ impl S3Store {
     ) -> Result<T, StoreError> {
         let began = Instant::now();
         let limit = match operation {
-            Operation::List => self.settings.list_timeout,
             Operation::Get | Operation::Put => self.settings.attempt_timeout,
+            Operation::Head | Operation::List | Operation::Delete => self.settings.list_timeout,
         };
         let outcome = tokio::time::timeout(limit, attempt).await;
         outcome.unwrap_or(Err(Cause::Timeout { limit })).map_err(|cause| {
@@ -115,6 +98,13 @@ impl S3Store {
         }
     }
 
+    /// A request for the object of `key`.
+    fn request(&self, method: Method, key: &ObjectKey, body: Bytes) -> Result<HttpRequest, Cause> {
+        check_addressable(key)?;
+        let url = format!("{}/{}", self.bucket_url, utf8_percent_encode(key.as_str(), PATH));
+        transport::request(method, &url, body)
+    }
+
     /// Appends the body to `into`, or counts its bytes and lets them go.
     async fn read(
         &self,
@@ -122,12 +112,17 @@ impl S3Store {
         range: Option<Range<u64>>,
         mut into: Option<&mut Vec<u8>>,
     ) -> Result<Fetched, Cause> {
-        let asked = range.as_ref().map(|range| range.end.saturating_sub(range.start));
-        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
-        let answer = self.objects.get_opts(&path(key)?, options).await.map_err(cause_of)?;
-        let SentAt(sent) = *answer.extensions.get().expect("the transport stamps every answer");
-        let promised = answer.range.end - answer.range.start;
-        if let Some(into) = &mut into {
+        let mut request = self.request(Method::GET, key, Bytes::new())?;
+        if let Some(range) = &range {
+            request.headers_mut().insert(RANGE, range_header(range)?);
+        }
+        let mut answer = self.transport.send(request, None).await?;
+        if let Some(range) = &range {
+            check_range(&answer, range)?;
+        }
+        // An answer in chunks does not say beforehand how long it is, but tells its end.
+        let promised = answer.number(CONTENT_LENGTH);
+        if let (Some(into), Some(promised)) = (&mut into, promised) {
             into.try_reserve(promised as usize).map_err(|error| {
                 Cause::Other(format!("no memory for {promised} bytes: {error}"))
             })?;
@@ -135,35 +130,57 @@ impl S3Store {
 
         let mut received = 0;
         let mut first_byte = None;
-        let mut body = answer.into_stream();
-        while let Some(chunk) = body.next().await {
-            match chunk.map_err(cause_of) {
-                Ok(chunk) => {
-                    first_byte.get_or_insert_with(|| sent.elapsed());
+        loop {
+            match answer.chunk().await {
+                Ok(Some(chunk)) => {
+                    first_byte.get_or_insert_with(|| answer.sent.elapsed());
                     received += chunk.len() as u64;
                     if let Some(into) = &mut into {
                         into.extend_from_slice(&chunk);
                     }
                 }
+                Ok(None) => break,
                 Err(Cause::Truncated { .. }) => {
-                    return Err(Cause::Truncated { expected: promised, received });
+                    let expected = promised.unwrap_or(received);
+                    return Err(Cause::Truncated { expected, received });
                 }
                 Err(other) => return Err(other),
             }
         }
-        let last_byte = sent.elapsed();
-        let expected = asked.unwrap_or(promised);
-        if received != expected {
-            return Err(Cause::Truncated { expected, received });
+        let last_byte = answer.sent.elapsed();
+        match range.map(|range| range.end - range.start).or(promised) {
+            Some(expected) if expected != received => Err(Cause::Truncated { expected, received }),
+            _ => {
+                let first_byte = first_byte.unwrap_or(last_byte);
+                Ok(Fetched { bytes: received, first_byte, last_byte })
+            }
         }
-        Ok(Fetched { bytes: received, first_byte: first_byte.unwrap_or(last_byte), last_byte })
     }
 
     async fn write(&self, key: &ObjectKey, body: Bytes) -> Result<(), Cause> {
-        let mut options = PutOptions::default();
-        options.extensions.insert(BodyCheck::of(&body, self.settings.sign_payload));
-        self.objects.put_opts(&path(key)?, body.into(), options).await.map_err(cause_of)?;
+        let check = BodyCheck::of(&body, self.settings.sign_payload);
+        let request = self.request(Method::PUT, key, body)?;
+        // An answer that is read to its end leaves its connection to the next request.
+        self.transport.send(request, Some(check)).await?.body().await?;
         Ok(())
+    }
+
+    async fn head(&self, key: &ObjectKey) -> Result<u64, Cause> {
+        let request = self.request(Method::HEAD, key, Bytes::new())?;
+        let answer = self.transport.send(request, None).await?;
+        answer
+            .number(CONTENT_LENGTH)
+            .ok_or_else(|| Cause::Other("the answer does not say the object's length".to_owned()))
+    }
+
+    async fn remove(&self, key: &ObjectKey) -> Result<(), Cause> {
+        let request = self.request(Method::DELETE, key, Bytes::new())?;
+        match self.transport.send(request, None).await {
+            Ok(answer) => answer.body().await.map(drop),
+            // S3 calls it a success; not every store does.
+            Err(Cause::NotFound { .. }) => Ok(()),
+            Err(other) => Err(other),
+        }
     }
 
     async fn pages(
@@ -225,6 +242,14 @@ impl Store for S3Store {
         Box::pin(self.attempt(Operation::Put, key.as_str(), self.write(key, body)))
     }
 
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.attempt(Operation::Head, key.as_str(), self.head(key)))
+    }
+
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.attempt(Operation::Delete, key.as_str(), self.remove(key)))
+    }
+
     fn list<'a>(
         &'a self,
         prefix: &'a str,
@@ -251,18 +276,39 @@ impl Store for S3Store {
     }
 }
 
-/// `key` as `object_store`'s path, which sends it unchanged: `Path::parse` keeps the text where
-/// `Path::from` would encode it a second time. It refuses empty, `.` and `..` parts and control
-/// characters, which URLs do not carry unharmed, and would drop a trailing slash.
-fn path(key: &ObjectKey) -> Result<Path, Cause> {
-    match Path::parse(key.as_str()) {
-        Ok(path) if path.as_ref() == key.as_str() => Ok(path),
-        _ => Err(Cause::Other(
-            "the key has an empty part, a part `.` or `..`, a control character, or ends in `/`; \
-             such keys cannot be addressed"
+/// Refuses keys that a URL does not carry unharmed: on the way, parts `.` and `..` are resolved and
+/// control characters dropped. A slash at the end makes a directory marker, which no listing tells.
+/// Empty parts stay as they are.
+fn check_addressable(key: &ObjectKey) -> Result<(), Cause> {
+    let key = key.as_str();
+    let bad_part = key.split('/').any(|part| matches!(part, "." | ".."));
+    if key.is_empty() || bad_part || key.ends_with('/') || key.chars().any(char::is_control) {
+        return Err(Cause::Other(
+            "the key is empty, has a part `.` or `..` or a control character, or ends in `/`; such \
+             keys cannot be addressed"
                 .to_owned(),
-        )),
+        ));
     }
+    Ok(())
+}
+
+fn range_header(range: &Range<u64>) -> Result<HeaderValue, Cause> {
+    if range.is_empty() {
+        return Err(Cause::Other(format!("the range {range:?} is empty")));
+    }
+    let text = format!("bytes={}-{}", range.start, range.end - 1);
+    Ok(HeaderValue::try_from(text).expect("digits make a header"))
+}
+
+/// Makes sure that an answer holds what was asked for and not, say, the whole object.
+fn check_range(answer: &Answer, range: &Range<u64>) -> Result<(), Cause> {
+    let begins = answer.headers.get(CONTENT_RANGE).and_then(|value| {
+        value.to_str().ok()?.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
+    });
+    if answer.status == StatusCode::PARTIAL_CONTENT && begins == Some(range.start) {
+        return Ok(());
+    }
+    Err(Cause::Other(format!("the store did not answer with the range {range:?} of the object")))
 }
 
 #[cfg(test)]

@@ -62,6 +62,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// the new one, never a part.
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// Tells the object's size in bytes without reading it.
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>>;
+
+    /// Removes the object. One that is not there is removed already, so the call may be repeated.
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>>;
+
     /// Lists everything below `prefix` (a folder: it is matched up to a `/`), in pages of at most
     /// 1,000 objects sorted by key, handing each page to `page` as it arrives. An absent folder is
     /// an empty list; any failure is an error, never an empty list.

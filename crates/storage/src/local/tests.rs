@@ -46,6 +46,39 @@ async fn a_key_cannot_leave_the_folder() {
 }
 
 #[tokio::test]
+async fn folders_that_a_removal_leaves_empty_go_with_it_but_never_the_root() {
+    let (folder, store) = store();
+    let put = async |key: &str| {
+        store.put(&ObjectKey::new(key), Bytes::from_static(b"x")).await.unwrap();
+    };
+    for key in ["train/0/a", "train/0/b", "train/1/a", "notes.txt"] {
+        put(key).await;
+    }
+    let there = |path: &str| folder.path().join(path).exists();
+    store.delete(&ObjectKey::new("train/0/a")).await.unwrap();
+    assert!(there("train/0/b"));
+    store.delete(&ObjectKey::new("train/0/b")).await.unwrap();
+    assert!(!there("train/0") && there("train/1/a"));
+    store.delete(&ObjectKey::new("./train/1/a")).await.unwrap();
+    assert!(!there("train") && there("notes.txt"));
+    store.delete(&ObjectKey::new("notes.txt")).await.unwrap();
+    assert!(folder.path().exists());
+
+    // A folder that was empty before and a link to elsewhere stay.
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    assert!(store.delete(&ObjectKey::new("empty")).await.is_err());
+    let elsewhere = tempfile::tempdir().unwrap();
+    symlink(elsewhere.path(), folder.path().join("linked")).unwrap();
+    put("linked/a").await;
+    store.delete(&ObjectKey::new("linked/a")).await.unwrap();
+    assert!(there("empty") && there("linked") && elsewhere.path().exists());
+    for key in ["../x", "a/../../x"] {
+        let error = store.delete(&ObjectKey::new(key)).await.unwrap_err().to_string();
+        assert!(error.contains("leads out of the folder"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_dot_in_a_path_stays_where_it_is() {
     let (_folder, store) = store();
     store.put(&ObjectKey::new("./data//x"), Bytes::from_static(b"x")).await.unwrap();

@@ -102,7 +102,8 @@ fn look_at(entry: &DirEntry) -> io::Result<Option<Entry>> {
     Ok(Some(Entry { name, size: metadata.len() }))
 }
 
-fn is_no_folder(error: &io::Error) -> bool {
+/// Whether `error` says that a folder, or a file in one, is not there.
+pub(super) fn is_no_folder(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

@@ -68,6 +68,14 @@ impl Store for Scripted {
         Box::pin(self.next(Operation::Put, key.as_str()))
     }
 
+    fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move { self.next(Operation::Head, key.as_str()).await.map(|()| 4) })
+    }
+
+    fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.next(Operation::Delete, key.as_str()))
+    }
+
     fn list<'a>(
         &'a self,
         prefix: &'a str,
@@ -103,6 +111,35 @@ fn refused() -> Cause {
 
 fn reset() -> Cause {
     Cause::Reset { reason: "Connection reset by peer".to_owned() }
+}
+
+async fn sized_and_deleted(store: &impl Store) -> Result<u64, StoreError> {
+    let key = ObjectKey::new("key");
+    store.delete(&key).await?;
+    store.size(&key).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn sizes_and_removals_are_repeated_like_reads() {
+    let script = [Err(reset()), Ok(()), Err(slow_down(None)), Err(slow_down(None)), Ok(())];
+    let (store, stats) = retrying(Scripted::new(script));
+    assert_eq!(sized_and_deleted(&store).await.unwrap(), 4);
+    assert_eq!(waits(&store).len(), 4);
+    let summary = stats.summary();
+    assert_eq!((summary.gets, summary.retries_total()), (0, 3));
+
+    let missing = || Err(Cause::NotFound { code: None });
+    let (store, _) = retrying(Scripted::new([Ok(()), missing()]));
+    let error = sized_and_deleted(&store).await.unwrap_err();
+    assert_eq!((error.operation, error.attempts), (Operation::Head, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_one_attempt_repeats_nothing() {
+    let policy = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    let script = Scripted::new([Err(reset())]);
+    let store = Retrying::new(script, policy, Arc::new(RequestStats::new()));
+    assert_eq!(get(&store).await.unwrap_err().attempts, 1);
 }
 
 /// The chance 0.5 makes each wait three quarters of its bound.

@@ -1,5 +1,7 @@
 //! Making connections: look-up, TCP and TLS, all within one time limit.
 
+use std::error::Error;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,10 +12,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::ClientConfig;
 use tower_service::Service;
 
-use super::failure::{BoxError, Failure};
-use crate::Cause;
-
 type Inner = HttpsConnector<HttpConnector>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Connects within a time limit. The limit is around everything because a name server that does not
 /// answer, or a peer that accepts and then keeps silent, would otherwise have no limit but the
@@ -56,7 +56,7 @@ impl Service<Uri> for Connector {
         Box::pin(async move {
             tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
                 let reason = format!("no connection within the time limit of {limit:?}");
-                Err(Failure::new(Cause::Connect { reason }).into())
+                Err(io::Error::new(io::ErrorKind::TimedOut, reason).into())
             })
         })
     }

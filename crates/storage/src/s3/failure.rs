@@ -1,13 +1,10 @@
 //! What a failed request means.
 //!
 //! Failures are understood where they happen, as a [`Cause`], by the types of the errors and never by
-//! their text. They then travel as a [`Failure`] inside the error types of hyper and `object_store`,
-//! out of which [`cause_of`] takes them again.
+//! their text.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
@@ -15,60 +12,16 @@ use http_body_util::{BodyExt, Limited};
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
-use object_store::client::{HttpError, HttpErrorKind};
 use rustls::CertificateError;
 use serde::Deserialize;
 
 use crate::Cause;
 
-pub(super) type BoxError = Box<dyn Error + Send + Sync>;
-
 /// The most of an error's body that is read; S3's are some hundred bytes.
 const ERROR_BODY: usize = 64 * 1024;
 
-/// A [`Cause`] on its way through an error chain. The chain only lends its links, so the cause can be
-/// taken out of a borrowed one.
-#[derive(Debug)]
-pub(super) struct Failure(Mutex<Option<Cause>>);
-
-impl Failure {
-    pub(super) fn new(cause: Cause) -> Self {
-        Self(Mutex::new(Some(cause)))
-    }
-
-    /// As the error that `object_store` expects of a transport. The kind only matters to its own
-    /// retries, which are off.
-    pub(super) fn http(cause: Cause) -> HttpError {
-        HttpError::new(HttpErrorKind::Unknown, Self::new(cause))
-    }
-
-    fn take(&self) -> Option<Cause> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(cause) => cause.fmt(f),
-            None => f.write_str("a failure told elsewhere"),
-        }
-    }
-}
-
-impl Error for Failure {}
-
-/// The cause inside an error of `object_store` or hyper, or its text if it is none of ours.
-pub(super) fn cause_of(error: impl Error + 'static) -> Cause {
-    let ours = chain(&error).find_map(|link| link.downcast_ref::<Failure>()?.take());
-    ours.unwrap_or_else(|| Cause::Other(error.to_string()))
-}
-
 /// Why no answer came to a request.
 pub(super) fn of_request(error: &legacy::Error) -> Cause {
-    if let Some(cause) = chain(error).find_map(|link| link.downcast_ref::<Failure>()?.take()) {
-        return cause;
-    }
     if let Some(tls) = chain(error).find_map(|link| link.downcast_ref::<rustls::Error>()) {
         return Cause::Tls { reason: tls_reason(tls) };
     }

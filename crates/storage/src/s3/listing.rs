@@ -1,15 +1,12 @@
 //! `ListObjectsV2`: one request, one page.
 
-use object_store::client::HttpService;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use bytes::Bytes;
+use hyper::Method;
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::failure::cause_of;
-use super::transport::{self, Transport};
+use super::transport::{ESCAPED, Transport, request};
 use crate::{Cause, Listed, ObjectKey};
-
-/// What `SigV4` wants escaped in a query: everything but the unreserved characters of RFC 3986.
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// What to list.
 #[derive(Debug)]
@@ -35,10 +32,8 @@ pub(super) struct Page {
 impl Request<'_> {
     /// Asks for the page.
     pub(super) async fn send(&self, transport: &Transport) -> Result<Page, Cause> {
-        let request =
-            transport::get(&self.url()).map_err(|error| Cause::Other(error.to_string()))?;
-        let answer = transport.call(request).await.map_err(cause_of)?;
-        let body = answer.into_body().bytes().await.map_err(cause_of)?;
+        let request = request(Method::GET, &self.url(), Bytes::new())?;
+        let body = transport.send(request, None).await?.body().await?;
         page(&body).map_err(|problem| {
             Cause::Other(format!("the answer is no ListObjectsV2 result: {problem}"))
         })
@@ -56,7 +51,7 @@ impl Request<'_> {
         ] {
             if let Some(value) = value {
                 url.extend(["&", name, "="]);
-                url.extend(utf8_percent_encode(value, QUERY));
+                url.extend(utf8_percent_encode(value, ESCAPED));
             }
         }
         url

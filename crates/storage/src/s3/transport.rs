@@ -1,32 +1,30 @@
-//! Signing, sending and timing requests: the seam below `object_store`.
+//! Signing, sending and timing requests.
 //!
 //! Requests come unsigned. The transport adds what belongs to the body ([`BodyCheck`]), signs with
-//! `SigV4`, and sends over a pooled connection. A success is stamped with the moment it was sent
-//! ([`SentAt`]); anything else becomes a [`Cause`], so callers see either a body or a reason.
+//! `SigV4`, and sends over a pooled connection. A success is an [`Answer`], which knows when it was
+//! asked for; anything else becomes a [`Cause`], so callers see either a body or a reason.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
+use http::response::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use object_store::ClientOptions;
 use object_store::aws::{AwsAuthorizer, AwsCredential};
-use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpRequestBody, HttpResponse,
-    HttpResponseBody, HttpService,
-};
+use object_store::client::{HttpRequest, HttpRequestBody};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use rustls::ClientConfig;
 
 use super::S3Settings;
 use super::connect::Connector;
-use super::failure::{self, Failure};
+use super::failure;
 use crate::Cause;
 
 /// One read of the socket, and so the size of the chunks that bodies come in. 64 KiB stay in the
@@ -36,6 +34,10 @@ const READ_BUFFER: usize = 64 * 1024;
 /// How long an unused connection is kept. Shorter than what common stores and load balancers allow,
 /// so that requests are not sent into a connection that the other side is about to close.
 const POOL_IDLE: Duration = Duration::from_secs(15);
+
+/// What `SigV4` wants escaped: everything but the unreserved characters of RFC 3986.
+pub(super) const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const CRC32C: HeaderName = HeaderName::from_static("x-amz-checksum-crc32c");
 
@@ -59,10 +61,6 @@ impl BodyCheck {
         Self::Sha256(sha256)
     }
 }
-
-/// The moment a request was handed to its connection, in the extensions of the answer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SentAt(pub(super) Instant);
 
 /// A pool of connections and the keys that sign what goes over them.
 #[derive(Clone)]
@@ -88,26 +86,59 @@ impl Transport {
     }
 }
 
-#[async_trait]
-impl HttpService for Transport {
-    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        self.signer.sign(&mut request).map_err(Failure::http)?;
+impl Transport {
+    /// Sends `request`, signed, with what vouches for its body if it has one. Anything but a success
+    /// is a cause.
+    pub(super) async fn send(
+        &self,
+        mut request: HttpRequest,
+        check: Option<BodyCheck>,
+    ) -> Result<Answer, Cause> {
+        self.signer.sign(&mut request, check)?;
         let sent = Instant::now();
         let answer = self.client.request(request).await;
-        let answer = answer.map_err(|error| Failure::http(failure::of_request(&error)))?;
+        let answer = answer.map_err(|error| failure::of_request(&error))?;
         if !answer.status().is_success() {
-            return Err(Failure::http(failure::of_answer(answer).await));
+            return Err(failure::of_answer(answer).await);
         }
-        let (mut parts, body) = answer.into_parts();
-        parts.extensions.insert(SentAt(sent));
-        let body = body.map_err(|error| Failure::http(failure::of_body(&error)));
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+        let (Parts { status, headers, .. }, body) = answer.into_parts();
+        Ok(Answer { status, headers, sent, body })
     }
 }
 
-impl HttpConnector for Transport {
-    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(self.clone()))
+/// A success.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// When the request was handed to its connection.
+    pub(super) sent: Instant,
+    body: Incoming,
+}
+
+impl Answer {
+    /// The number that a header holds.
+    pub(super) fn number(&self, header: HeaderName) -> Option<u64> {
+        self.headers.get(header)?.to_str().ok()?.trim().parse().ok()
+    }
+
+    /// The next bytes of the body, or `None` at its end. The counts of a truncated one are for the
+    /// reader to fill in.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Cause> {
+        while let Some(frame) = self.body.frame().await {
+            match frame.map_err(|error| failure::of_body(&error))?.into_data() {
+                Ok(data) => return Ok(Some(data)),
+                // Trailers say nothing that is of use here.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole body.
+    pub(super) async fn body(self) -> Result<Bytes, Cause> {
+        let body = self.body.collect().await.map_err(|error| failure::of_body(&error))?;
+        Ok(body.to_bytes())
     }
 }
 
@@ -129,9 +160,9 @@ impl Signer {
         }
     }
 
-    fn sign(&self, request: &mut HttpRequest) -> Result<(), Cause> {
+    fn sign(&self, request: &mut HttpRequest, check: Option<BodyCheck>) -> Result<(), Cause> {
         let authorizer = AwsAuthorizer::new(&self.credential, "s3", &self.region);
-        let signed = match request.extensions().get().copied() {
+        let signed = match check {
             None => authorizer.try_authorize(request, None),
             Some(BodyCheck::Sha256(digest)) => authorizer.try_authorize(request, Some(&digest)),
             Some(BodyCheck::Crc32c(checksum)) => {
@@ -145,7 +176,8 @@ impl Signer {
     }
 }
 
-/// A request without a body, which the transport will sign.
-pub(super) fn get(url: &str) -> Result<HttpRequest, http::Error> {
-    http::Request::get(url).body(HttpRequestBody::from(Bytes::new()))
+/// A request for `url`, which the transport will sign.
+pub(super) fn request(method: Method, url: &str, body: Bytes) -> Result<HttpRequest, Cause> {
+    let request = http::Request::builder().method(method).uri(url).body(body.into());
+    request.map_err(|error| Cause::Other(format!("no request can be made of {url}: {error}")))
 }

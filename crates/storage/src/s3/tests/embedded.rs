@@ -29,6 +29,25 @@ async fn a_bucket_keeps_the_contract_with_signed_bodies() {
     crate::contract::check(&store(true).await).await;
 }
 
+/// Keys as DLIO once wrote them: signed, sent and listed with all their slashes.
+#[tokio::test]
+async fn whole_uris_are_keys_like_any_other() {
+    let store = store(false).await;
+    let key = |name: &str| ObjectKey::new(format!("s3://data/unet3d/train/{name}"));
+    for name in ["img_0_of_2.npz", "img_1_of_2.npz"] {
+        store.put(&key(name), Bytes::from_static(b"body")).await.unwrap();
+        let mut buffer = Vec::new();
+        store.get(&key(name), None, &mut buffer).await.unwrap();
+        assert_eq!((buffer.as_slice(), store.size(&key(name)).await.unwrap()), (&b"body"[..], 4));
+    }
+    let mut found = Vec::new();
+    let mut keep = |page: Vec<Listed>| found.extend(page.into_iter().map(|it| it.key));
+    store.list("s3://data/unet3d/train", &mut keep).await.unwrap();
+    assert_eq!(found, [key("img_0_of_2.npz"), key("img_1_of_2.npz")]);
+    store.delete(&found[0]).await.unwrap();
+    assert!(store.size(&found[0]).await.is_err());
+}
+
 #[tokio::test]
 async fn wrong_keys_and_a_missing_bucket_are_told_as_such() {
     let right = store(false).await;

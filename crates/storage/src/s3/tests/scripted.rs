@@ -12,7 +12,8 @@ use tokio_rustls::TlsAcceptor;
 /// What happens to a request.
 #[derive(Debug, Clone)]
 pub(super) enum Reply {
-    /// A whole answer: status, further header lines, body.
+    /// A whole answer: status, further header lines, body. The length is the body's unless the
+    /// header lines say how long it is.
     Answer(u16, &'static str, Vec<u8>),
     /// An answer whose body waits this long.
     Late(Duration, Vec<u8>),
@@ -142,7 +143,10 @@ async fn serve(mut socket: impl Socket, state: &State) -> Option<()> {
         let reply = state.script.lock().unwrap().pop_front();
         let reply = reply.unwrap_or(Reply::error(599, "EndOfScript", "no reply is written"));
         let head = |status: u16, more: &str, length: usize| {
-            format!("HTTP/1.1 {status} Status\r\n{more}Content-Length: {length}\r\n\r\n")
+            let framed = ["Content-Length", "Transfer-Encoding"].iter().any(|it| more.contains(it));
+            let length =
+                if framed { String::new() } else { format!("Content-Length: {length}\r\n") };
+            format!("HTTP/1.1 {status} Status\r\n{more}{length}\r\n")
         };
         let (head, body, ending) = match reply {
             Reply::Answer(status, more, body) => {
