@@ -252,6 +252,13 @@ pub(crate) fn golden() -> RunReport {
     report(workload, 2, u64::from(STEPS), records)
 }
 
+/// A sweep over NP 1, 2 and 4 with evaluations, of a folder.
+pub(crate) fn evaluated_sweep() -> Sweep {
+    let mut sweep = sweep_like(&|np| evaluated(np, 2));
+    sweep.environment.store = Store::folder("/data/t0");
+    sweep
+}
+
 /// A finished sweep over NP 1, 2 and 4, of three epochs.
 pub(crate) fn sweep() -> Sweep {
     sweep_of(3)

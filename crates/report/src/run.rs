@@ -209,4 +209,22 @@ mod tests {
     fn the_text_of_a_run_that_cannot_be_measured() {
         insta::assert_snapshot!(fixtures::one_step());
     }
+
+    #[test]
+    fn the_text_of_a_run_with_an_evaluation_in_a_folder() {
+        let mut report = fixtures::evaluated(2, 2);
+        report.workload.compat = feedrate_workload::Compat::Mlcommons;
+        report.workload.workflow.checkpoint = true;
+        report.store = Store::folder("/data/t0");
+        report.record.cache_drops.dropped = 2;
+        insta::assert_snapshot!(report);
+    }
+
+    #[test]
+    fn a_run_of_an_earlier_form_is_refused_in_a_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE_NAME), r#"{"format_version": 1}"#).unwrap();
+        let error = RunReport::load(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("has format version 1, this program reads version 2"), "{error}");
+    }
 }

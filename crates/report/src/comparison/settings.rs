@@ -1,5 +1,6 @@
 //! What was set differently in two sweeps: the workload's values, the store, the host, the program.
 
+use feedrate_workload::Workload;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -39,8 +40,10 @@ pub(super) fn differences(a: &Sweep, b: &Sweep) -> Vec<Difference> {
 fn settings(sweep: &Sweep) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let mut workload = serde_json::to_value(&sweep.workload).unwrap_or_default();
-    workload["train"]["computation_time"] =
-        text::time(&sweep.workload.train.computation_time).into();
+    let Workload { train, evaluation, reader, .. } = &sweep.workload;
+    workload["train"]["computation_time"] = text::time(&train.computation_time).into();
+    workload["evaluation"]["eval_time"] = text::time(&evaluation.eval_time).into();
+    workload["reader"]["preprocess_time"] = text::time(&reader.preprocess_time).into();
     flatten("", &workload, &mut settings);
     // Where results go changes none. Endpoint and place are told by the store below, which knows an
     // embedded server's free port from an address that somebody chose.
@@ -48,10 +51,9 @@ fn settings(sweep: &Sweep) -> Vec<(String, String)> {
         let about_place = key.starts_with("output.") || key.starts_with("storage.target.");
         !about_place || key == "storage.target.region"
     });
-    // As they are written in a workload.
     for (key, _) in &mut settings {
-        if let Some(option) = key.strip_prefix("storage.").filter(|rest| !rest.contains('.')) {
-            *key = format!("storage.storage_options.{option}");
+        if let Some(option) = key.strip_prefix("storage.") {
+            *key = storage_key(option);
         }
     }
     let host = &sweep.environment;
@@ -68,6 +70,20 @@ fn settings(sweep: &Sweep) -> Vec<(String, String)> {
     ];
     settings.extend(around.map(|(name, value)| (name.to_owned(), value)));
     settings
+}
+
+/// The key of the workload's `storage` part as it is written in a file.
+fn storage_key(option: &str) -> String {
+    let option = match option {
+        "post_generation_settle_seconds" | "drop_caches" | "drop_caches_timeout" => {
+            return format!("storage.{option}");
+        }
+        "target.region" => "region",
+        "max_attempts" => "s3_max_attempts",
+        "full_object_uri" => "use_full_object_uri",
+        other => other,
+    };
+    format!("storage.storage_options.{option}")
 }
 
 fn store(store: &Store) -> String {
@@ -94,5 +110,37 @@ fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
             leaves.push((path.to_owned(), shown));
         }
         other => leaves.push((path.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use feedrate_workload::DropCaches;
+
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn settings_are_named_as_they_are_written_in_a_workload() {
+        let a = fixtures::sweep();
+        let mut b = a.clone();
+        let storage = &mut b.workload.storage;
+        storage.prefetch_window += 1;
+        storage.max_attempts = Some(7);
+        storage.full_object_uri = !storage.full_object_uri;
+        storage.drop_caches = DropCaches::Never;
+        storage.drop_caches_timeout += 1;
+        let found = differences(&a, &b);
+        let names: Vec<&str> = found.iter().map(|found| found.setting.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "storage.storage_options.prefetch_window",
+                "storage.storage_options.s3_max_attempts",
+                "storage.storage_options.use_full_object_uri",
+                "storage.drop_caches",
+                "storage.drop_caches_timeout",
+            ]
+        );
     }
 }

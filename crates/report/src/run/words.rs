@@ -26,10 +26,8 @@ pub(crate) fn cache_drops_in_words(drops: &CacheDrops) -> String {
 pub(crate) fn compat_in_words(compat: Compat) -> Option<&'static str> {
     match compat {
         Compat::None => None,
-        Compat::Mlcommons => {
-            Some("mlcommons: figures are computed as the MLCommons fork of DLIO does")
-        }
-        Compat::Upstream => Some("upstream: figures are computed as DLIO of its authors does"),
+        Compat::Mlcommons => Some("mlcommons: figures by the formulas of DLIO's MLCommons fork"),
+        Compat::Upstream => Some("upstream: figures by the formulas of the original DLIO"),
     }
 }
 

@@ -746,10 +746,10 @@ fn in_a_row(percentiles: &Percentiles) -> String {
 #[cfg(test)]
 mod tests {
     use feedrate_metrics::requests::EndpointCounts;
+    use feedrate_workload::Compat;
 
     use super::*;
-    use crate::fixtures;
-    use crate::{ProcessFacts, Store};
+    use crate::{ProcessFacts, Skipped, Store, fixtures};
 
     fn page(sweep: &Sweep) -> String {
         let folder = Path::new("results/retinanet_np_sweep/20260512_173956");
@@ -805,6 +805,46 @@ mod tests {
         assert!(sweep.warnings()[0].contains("page cache"));
         sweep.environment.memory_bytes = ByteCount(1);
         assert_eq!(sweep.warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn a_page_cache_that_was_dropped_before_each_epoch_is_told_and_not_warned_about() {
+        let mut sweep = fixtures::evaluated_sweep();
+        for run in &mut sweep.runs {
+            run.figures.cache_drops.dropped = 2;
+        }
+        assert_eq!(sweep.warnings(), [""; 0]);
+        let row = "| Page cache before each epoch | dropped 2 times |";
+        assert!(page(&sweep).contains(row), "{}", page(&sweep));
+
+        let drops = &mut sweep.runs[2].figures.cache_drops;
+        (drops.dropped, drops.not_dropped) = (0, Some("no permission".to_owned()));
+        let text = page(&sweep);
+        let row = "| NP 1, 2: dropped 2 times; NP 4: not dropped: no permission |";
+        assert!(text.contains(row), "{text}");
+        assert!(sweep.warnings()[0].contains("page cache"));
+        assert!(!page(&fixtures::sweep()).contains("Page cache"));
+    }
+
+    #[test]
+    fn evaluations_have_a_section_of_their_own() {
+        let text = page(&fixtures::evaluated_sweep());
+        let row = "| 4 | 2 | 5 | 50.00 ± 0.00 | 40.0 ± 0.0 | 2.500 ± 0.000 | FAIL |";
+        assert!(text.contains("## Evaluation\n") && text.contains(row), "{text}");
+        assert!(!page(&fixtures::sweep()).contains("Evaluation"));
+    }
+
+    #[test]
+    fn skipped_checkpoints_and_borrowed_formulas_are_said() {
+        let mut sweep = fixtures::sweep();
+        let before = page(&sweep);
+        assert!(!before.contains("Checkpoint") && !before.contains("Compatibility"), "{before}");
+        sweep.workload.compat = Compat::Upstream;
+        sweep.runs[0].figures.checkpoint = Some(Skipped::Skipped);
+        let text = page(&sweep);
+        assert!(text.contains("| Checkpoint | skipped |"), "{text}");
+        assert!(text.contains("| Compatibility | upstream: "), "{text}");
+        assert!(sweep.warnings()[0].starts_with("checkpoint: skipped"));
     }
 
     #[test]

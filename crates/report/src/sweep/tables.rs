@@ -142,8 +142,7 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ProcessFacts;
-    use crate::fixtures;
+    use crate::{ProcessFacts, Skipped, fixtures};
 
     #[test]
     fn the_table_for_programs() {
@@ -153,6 +152,18 @@ mod tests {
     #[test]
     fn the_table_for_a_terminal() {
         insta::assert_snapshot!(fixtures::sweep().console_table());
+    }
+
+    #[test]
+    fn evaluations_and_skipped_checkpoints_are_told_below_the_table() {
+        let mut sweep = fixtures::evaluated_sweep();
+        let table = sweep.console_table();
+        let line = "evaluation at NP 2: 2 × 5 steps: AU 50.00 ± 0.00 %, target 90 %: FAIL; 20.0 ± 0.0 \
+                    samples/s, 1.250 ± 0.000 MiB/s\n";
+        assert!(table.contains(line), "{table}");
+        assert!(!table.contains("checkpoint"), "{table}");
+        sweep.runs[0].figures.checkpoint = Some(Skipped::Skipped);
+        assert!(sweep.console_table().contains("checkpoint: skipped"));
     }
 
     #[test]
