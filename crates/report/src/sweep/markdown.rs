@@ -5,7 +5,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use feedrate_metrics::units::ByteCount;
-use feedrate_workload::{CHUNKED_GETS_IN_FLIGHT, DataLoader, Payload, Pipeline, Shuffle, Workload};
+use feedrate_workload::{
+    CHUNKED_GETS_IN_FLIGHT, Compat, DataLoader, Payload, Pipeline, Shuffle, Workload,
+};
 
 use super::{Sweep, SweepRun};
 use crate::run::{Percentiles, cache_drops_in_words, compat_in_words, per_gib};
@@ -299,9 +301,16 @@ impl Sweep {
             ]);
         }
         text += &table.markdown();
-        text += "- **Samples/s** is DLIO's: steps of the metric window × batch size over the window's \
-                 time, summed over the accelerators.\n\
-                 - **I/O MiB/s** is samples/s × the nominal record length.\n\
+        let steps = match self.workload.compat {
+            Compat::None | Compat::Mlcommons => "steps of the metric window",
+            Compat::Upstream => "all steps of a block but two",
+        };
+        let _ = writeln!(
+            text,
+            "- **Samples/s** is DLIO's: {steps} × batch size over the window's time, summed over the \
+             accelerators."
+        );
+        text += "- **I/O MiB/s** is samples/s × the nominal record length.\n\
                  - **Wall** is the whole run from the start of its process to its exit: listing, all \
                  epochs and writing results.\n\n\
                  The same by the wall clock of the epochs, no step left out, with the bytes that \
@@ -357,10 +366,16 @@ impl Sweep {
                 pass(figures.au_met).to_owned(),
             ]);
         }
+        let over_ranks = match self.workload.compat {
+            Compat::None => "summed over the accelerators",
+            Compat::Mlcommons | Compat::Upstream => {
+                "of one accelerator; its AU is divided by their number, as in DLIO's lists"
+            }
+        };
         format!(
             "## Evaluation\n\n{}An evaluation follows the training of an epoch and is in none of its \
              figures; its steps have no barrier. AU is that of the metric window as above, samples/s \
-             are all steps × batch size over the evaluation's time, summed over the accelerators.\n\n",
+             are all steps × batch size over the evaluation's time, {over_ranks}.\n\n",
             table.markdown()
         )
     }
@@ -746,7 +761,6 @@ fn in_a_row(percentiles: &Percentiles) -> String {
 #[cfg(test)]
 mod tests {
     use feedrate_metrics::requests::EndpointCounts;
-    use feedrate_workload::Compat;
 
     use super::*;
     use crate::{ProcessFacts, Skipped, Store, fixtures};
@@ -844,6 +858,7 @@ mod tests {
         let text = page(&sweep);
         assert!(text.contains("| Checkpoint | skipped |"), "{text}");
         assert!(text.contains("| Compatibility | upstream: "), "{text}");
+        assert!(text.contains("is DLIO's: all steps of a block but two × batch size"), "{text}");
         assert!(sweep.warnings()[0].starts_with("checkpoint: skipped"));
     }
 
