@@ -31,6 +31,12 @@ struct Nobody;
 impl Observer for Nobody {
     fn epoch_starts(&self, _: u32, _: u64) {}
 
+    fn evaluation_starts(&self, _: u32, _: u64) {}
+
+    fn warned(&self, text: &str) {
+        eprintln!("{text}");
+    }
+
     fn epoch_ended(&self, _: &RunRecord) -> Result<(), String> {
         Ok(())
     }
@@ -40,7 +46,7 @@ fn workload(ranks: u32, computation_seconds: f64) -> Workload {
     let files = STEPS * BATCH * u64::from(ranks);
     let set = |key: &str, value: f64| Override::set(&format!("{key}={value}"));
     let request = Request {
-        workload: "retinanet_b200".to_owned(),
+        workload: "retinanet_b200".into(),
         overrides: vec![
             Override::flag("ceiling", "dataset.num_files_train", files),
             Override::flag("ceiling", "dataset.format", "npz"),
@@ -49,6 +55,7 @@ fn workload(ranks: u32, computation_seconds: f64) -> Workload {
             Override::flag("ceiling", "reader.read_threads", 2_u32),
             Override::flag("ceiling", "train.epochs", 2_u32),
             set("train.computation_time", computation_seconds),
+            Override::set("storage.drop_caches=never"),
         ],
         ..Request::default()
     };
@@ -83,6 +90,7 @@ fn main() {
                 source: Arc::new(source(&workload, &runtime)),
                 workload,
                 schedule,
+                evaluation: None,
                 requests: Arc::new(RequestStats::new()),
                 byte_budget: ByteCount(256 << 20),
                 co_located: true,

@@ -1,12 +1,13 @@
-//! One epoch of one rank: the step loop and nothing else (spec/dlio.md 6.2).
+//! One epoch of one rank: the step loops of training and evaluation, and nothing else
+//! (spec/dlio.md 6.2, 6.6).
 
-use feedrate_loader::{LoadError, Loader};
+use feedrate_dataset::Visit;
+use feedrate_loader::{LoadError, Loader, Times};
 use feedrate_metrics::process::{hostname, meminfo};
-use feedrate_metrics::record::{BlockRecord, RankEpoch, Stamp, StepRecord};
-use feedrate_metrics::units::ByteCount;
+use feedrate_metrics::record::{BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord};
+use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_ranks::{Aborted, World};
 
-use crate::accelerator::Accelerator;
 use crate::clock::Moment;
 use crate::waiting::Waiting;
 
@@ -34,51 +35,78 @@ impl From<Aborted> for Stopped {
     }
 }
 
-/// A finished epoch, and when its first step was over.
-pub(crate) struct Finished {
-    pub(crate) record: RankEpoch,
-    pub(crate) first_step_over: Option<Moment>,
+/// One rank's accelerator as it goes through a set, epoch after epoch: where its batches come from and
+/// how long it computes on each.
+#[derive(Debug)]
+pub(crate) struct Accelerator {
+    /// Of each epoch.
+    pub(crate) steps: u64,
+    pub(crate) loader: Loader,
+    pub(crate) times: Times,
 }
 
-/// Runs `steps` steps. The clock starts behind a barrier, before `start_loader` lets the first file
-/// be asked for.
-pub(crate) fn run(
-    world: &dyn World,
-    steps: u64,
-    loader: &mut Loader,
-    start_loader: impl FnOnce(&mut Loader),
-    accelerator: &mut Accelerator,
-    waiting: &Waiting,
-    mut step_done: impl FnMut(&StepRecord),
-) -> Result<Finished, Stopped> {
-    let mut records = Vec::with_capacity(steps.min(MOST_STEPS_RESERVED) as usize);
-    let (mut samples, mut bytes) = (0, ByteCount(0));
-    let mut first_step_over = None;
+/// A batch that was waited for and computed on.
+struct Computed {
+    taken: Moment,
+    drawn: Seconds,
+    ended: Moment,
+    samples: u64,
+    bytes: ByteCount,
+}
 
-    world.barrier()?;
-    let (start, started) = (Stamp::now(), Moment::now());
-    start_loader(loader);
-    let mut asked = started;
-    for _ in 0..steps {
-        let batch = waiting.during(|| loader.next_batch())?;
+impl Accelerator {
+    fn compute(&mut self, waiting: &Waiting) -> Result<Computed, LoadError> {
+        let batch = waiting.during(|| self.loader.next_batch())?;
         let taken = Moment::now();
-        let drawn = accelerator.draw();
-        let computed = if drawn.0 > 0.0 {
+        let drawn = self.times.draw();
+        let ended = if drawn.0 > 0.0 {
             taken.after(drawn).sleep_until();
             Moment::now()
         } else {
             taken
         };
-        samples += batch.samples();
-        bytes += batch.arrived();
-        drop(batch);
+        Ok(Computed { taken, drawn, ended, samples: batch.samples(), bytes: batch.arrived() })
+    }
+
+    /// Room for the records of an epoch.
+    fn records(&self) -> Vec<StepRecord> {
+        Vec::with_capacity(self.steps.min(MOST_STEPS_RESERVED) as usize)
+    }
+}
+
+/// A finished training of an epoch, and when its first step was over.
+pub(crate) struct Finished {
+    pub(crate) record: RankEpoch,
+    pub(crate) first_step_over: Option<Moment>,
+}
+
+/// Trains one epoch. The clock starts behind a barrier, before the first file is asked for.
+pub(crate) fn train(
+    world: &dyn World,
+    accelerator: &mut Accelerator,
+    visits: impl Iterator<Item = Visit> + Send + 'static,
+    waiting: &Waiting,
+    mut step_done: impl FnMut(&StepRecord),
+) -> Result<Finished, Stopped> {
+    let mut records = accelerator.records();
+    let (mut samples, mut bytes) = (0, ByteCount(0));
+    let mut first_step_over = None;
+
+    world.barrier()?;
+    let (start, started) = (Stamp::now(), Moment::now());
+    accelerator.loader.start_epoch(visits);
+    let mut asked = started;
+    for _ in 0..accelerator.steps {
+        let computed = accelerator.compute(waiting)?;
+        samples += computed.samples;
+        bytes += computed.bytes;
         world.barrier()?;
         let met = Moment::now();
         let step = StepRecord {
-            wait: taken - asked,
-            compute: computed - taken,
-            drawn,
-            barrier: met - computed,
+            wait: computed.taken - asked,
+            compute: computed.ended - computed.taken,
+            drawn: computed.drawn,
+            barrier: met - computed.ended,
         };
         step_done(&step);
         records.push(step);
@@ -88,7 +116,7 @@ pub(crate) fn run(
     let (block_end, block_ended) = (Stamp::now(), Moment::now());
     world.barrier()?;
     let (end, ended) = (Stamp::now(), Moment::now());
-    loader.end_epoch();
+    accelerator.loader.end_epoch();
 
     let block = BlockRecord {
         number: 1,
@@ -111,4 +139,36 @@ pub(crate) fn run(
         host_meminfo: meminfo().unwrap_or_default(),
     };
     Ok(Finished { record, first_step_over })
+}
+
+/// Evaluates once: load and compute, no barrier. The clock starts before the first file is asked for.
+pub(crate) fn evaluate(
+    accelerator: &mut Accelerator,
+    visits: impl Iterator<Item = Visit> + Send + 'static,
+    waiting: &Waiting,
+    mut step_done: impl FnMut(&StepRecord),
+) -> Result<Evaluation, LoadError> {
+    let mut steps = accelerator.records();
+    let (mut samples, mut bytes) = (0, ByteCount(0));
+
+    let (start, started) = (Stamp::now(), Moment::now());
+    accelerator.loader.start_epoch(visits);
+    let mut asked = started;
+    for _ in 0..accelerator.steps {
+        let computed = accelerator.compute(waiting)?;
+        samples += computed.samples;
+        bytes += computed.bytes;
+        let step = StepRecord {
+            wait: computed.taken - asked,
+            compute: computed.ended - computed.taken,
+            drawn: computed.drawn,
+            barrier: Seconds(0.0),
+        };
+        step_done(&step);
+        steps.push(step);
+        asked = Moment::now();
+    }
+    let (end, ended) = (Stamp::now(), Moment::now());
+    accelerator.loader.end_epoch();
+    Ok(Evaluation { start, end, duration: ended - started, steps, samples, bytes })
 }

@@ -4,23 +4,23 @@
 mod tests;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use feedrate_dataset::Plan;
-use feedrate_loader::{Limits, LoadError, Loader, NothingToVerify, Source, Turns, check_payload};
+use feedrate_loader::{Limits, LoadError, NothingToVerify, Source, check_payload};
 use feedrate_metrics::process::ProcessUsage;
-use feedrate_metrics::record::{CacheDrops, EpochRecord, RankEpoch, RunRecord, Stamp};
+use feedrate_metrics::record::{EpochRecord, RankEpoch, RunRecord, Stamp};
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_ranks::{Aborted, World, in_process};
 use feedrate_workload::{Schedule, Workload};
 use tokio::runtime::Handle;
 
-use crate::accelerator::Accelerator;
 use crate::clock::{Moment, wake_exactly};
 use crate::epoch::{self, Stopped};
+use crate::page_cache::PageCache;
+use crate::phase::{Phase, limits};
 use crate::progress::Progress;
 use crate::waiting::{Sampler, Waiting};
 
@@ -28,7 +28,7 @@ use crate::waiting::{Sampler, Waiting};
 /// a long step is left behind: the process is about to end.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Everything a training needs.
+/// Everything a training needs, evaluations included.
 #[derive(Debug)]
 pub struct Job {
     /// What to train.
@@ -37,7 +37,9 @@ pub struct Job {
     pub schedule: Schedule,
     /// Where its files come from.
     pub source: Arc<Source>,
-    /// The counters that the source's store writes.
+    /// What is evaluated behind the epochs in which the workload wants that; `None` is nothing.
+    pub evaluation: Option<EvaluationSet>,
+    /// The counters that the sources' stores write.
     pub requests: Arc<RequestStats>,
     /// Bytes that the loaders of this process may hold together.
     pub byte_budget: ByteCount,
@@ -47,10 +49,26 @@ pub struct Job {
     pub runtime: Handle,
 }
 
+/// What an evaluation goes through.
+#[derive(Debug)]
+pub struct EvaluationSet {
+    /// Its steps, on as many ranks as the training's.
+    pub schedule: Schedule,
+    /// Where its files come from. With the training's pool of buffers its memory is the training's.
+    pub source: Arc<Source>,
+}
+
 /// Who is told of a run's course, always on rank 0's thread and never inside an epoch's clock.
 pub trait Observer: Send + Sync {
     /// An epoch of `steps` steps is about to start; epochs count from 1.
     fn epoch_starts(&self, epoch: u32, steps: u64);
+
+    /// The training of `epoch` is over, and its evaluation of `steps` steps is about to start. How that
+    /// ends is in the record of the epoch.
+    fn evaluation_starts(&self, epoch: u32, steps: u64);
+
+    /// Something is not as it should be, and the run goes on.
+    fn warned(&self, text: &str);
 
     /// An epoch is over; `record` holds it and all before it. The next one starts when this returns.
     /// An error (results that cannot be written) ends the run.
@@ -96,20 +114,20 @@ impl RunError {
 }
 
 impl Job {
-    /// The limits of each rank's loader.
+    /// The limits of each rank's loader in training.
     pub fn limits(&self) -> Limits {
-        let largest = self.source.format.largest_file();
-        Limits::new(&self.workload, largest, self.byte_budget, self.schedule.ranks)
+        limits(self, &self.schedule, &self.source)
     }
 
-    /// The order of GETs among the ranks, from what their accelerators consume.
-    fn turns(&self, limits: &Limits) -> Arc<Turns> {
-        let ranks = self.schedule.ranks;
-        let samples_per_step = self.schedule.batch_size as f64 * f64::from(ranks);
-        let files_per_step = samples_per_step / self.workload.dataset.num_samples_per_file as f64;
-        let seconds_per_step = self.workload.train.computation_time.mean().abs();
-        let most = limits.most_files_ahead().saturating_mul(u64::from(ranks));
-        Turns::new(ranks, files_per_step / seconds_per_step, most as usize)
+    /// The most bytes that the loaders of this process hold together, in training or evaluation: the
+    /// budget, or two batches of each rank where those are larger.
+    pub fn most_held(&self) -> ByteCount {
+        let evaluation = self
+            .evaluation
+            .as_ref()
+            .map(|set| limits(self, &set.schedule, &set.source).byte_budget);
+        let a_rank = evaluation.map_or(0, |bytes| bytes.0).max(self.limits().byte_budget.0);
+        ByteCount(a_rank.saturating_mul(u64::from(self.schedule.ranks)))
     }
 }
 
@@ -123,12 +141,23 @@ pub fn run(
     observer: Arc<dyn Observer>,
     progress: Arc<Progress>,
 ) -> Result<RunRecord, RunError> {
-    check_payload(job.workload.reader.payload, job.source.verify)?;
+    let page_cache = PageCache::new(&job.workload);
+    run_with(job, observer, progress, page_cache)
+}
+
+fn run_with(
+    job: Job,
+    observer: Arc<dyn Observer>,
+    progress: Arc<Progress>,
+    page_cache: PageCache,
+) -> Result<RunRecord, RunError> {
+    let verify = job.source.verify || job.evaluation.as_ref().is_some_and(|set| set.source.verify);
+    check_payload(job.workload.reader.payload, verify)?;
     let waiting = Arc::new(Waiting::default());
-    let limits = job.limits();
     let shared = Arc::new(Shared {
-        turns: job.turns(&limits),
-        limits,
+        training: Phase::new(&job, job.schedule, &job.source),
+        evaluation: job.evaluation.as_ref().map(|set| Phase::new(&job, set.schedule, &set.source)),
+        page_cache: Mutex::new(page_cache),
         sampler: Sampler::start(Arc::clone(&waiting), job.co_located),
         waiting,
         observer,
@@ -207,8 +236,9 @@ fn collect(finished: &mpsc::Receiver<RankOutcome>, ranks: u32) -> Result<RunReco
 
 struct Shared {
     job: Job,
-    limits: Limits,
-    turns: Arc<Turns>,
+    training: Phase,
+    evaluation: Option<Phase>,
+    page_cache: Mutex<PageCache>,
     waiting: Arc<Waiting>,
     sampler: Sampler,
     observer: Arc<dyn Observer>,
@@ -232,44 +262,51 @@ impl From<Aborted> for RankError {
 
 /// One rank's life: all epochs.
 fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
-    let Job { workload, schedule, .. } = &shared.job;
+    let Job { workload, runtime, .. } = &shared.job;
     let (rank, speaks) = (world.rank(), world.rank() == 0);
     wake_exactly();
     let entropy = agree_on_entropy(world)?;
-    let mut accelerator =
-        Accelerator::new(&workload.train.computation_time, workload.train.seed, rank);
-    let mut loader = Loader::new(
-        Arc::clone(&shared.job.source),
-        shared.limits,
-        schedule.batch_size,
-        Arc::clone(&shared.turns),
-        shared.job.runtime.clone(),
-    );
+    let accelerator = |phase: &Phase| phase.accelerator(workload, runtime, rank);
+    let mut training = accelerator(&shared.training);
+    let mut evaluation = shared.evaluation.as_ref().map(|phase| (phase, accelerator(phase)));
     let mut run = speaks.then(|| shared.new_record());
+    let failed = |source| RankError::Failed(RunError::Load { rank, source });
 
     for number in 1..=workload.train.epochs {
-        let plan = Plan::new(workload, schedule, number, entropy);
-        if speaks {
-            shared.observer.epoch_starts(number, schedule.steps);
+        if let Some(run) = &mut run {
+            shared.empty_page_cache(run);
+            shared.observer.epoch_starts(number, training.steps);
             shared.progress.epoch_started(number);
         }
-        let finished = epoch::run(
-            world,
-            schedule.steps,
-            &mut loader,
-            |loader| loader.start_epoch(plan.visits(rank, 0..plan.samples_per_rank())),
-            &mut accelerator,
-            &shared.waiting,
-            |step| {
-                if speaks {
-                    shared.progress.step_done(step);
-                }
-            },
-        )
+        let visits = shared.training.visits(workload, number, entropy, rank);
+        let mut finished = epoch::train(world, &mut training, visits, &shared.waiting, |step| {
+            if speaks {
+                shared.progress.step_done(step);
+            }
+        })
         .map_err(|stopped| match stopped {
-            Stopped::Load(source) => RankError::Failed(RunError::Load { rank, source }),
+            Stopped::Load(source) => failed(source),
             Stopped::Aborted => RankError::Aborted,
         })?;
+        if speaks {
+            shared.progress.training_ended();
+        }
+        if let Some((phase, accelerator)) = &mut evaluation
+            && workload.evaluation.is_due(number)
+        {
+            if speaks {
+                shared.observer.evaluation_starts(number, accelerator.steps);
+                shared.progress.evaluation_started();
+            }
+            let visits = phase.visits(workload, number, entropy, rank);
+            let evaluated = epoch::evaluate(accelerator, visits, &shared.waiting, |_| {
+                if speaks {
+                    shared.progress.evaluation_step_done();
+                }
+            });
+            finished.record.evaluation = Some(evaluated.map_err(failed)?);
+            finished.record.over = Stamp::now();
+        }
         let ranks = gather(world, &finished.record)?;
         if let (Some(run), Some(ranks)) = (&mut run, ranks) {
             run.epochs.push(EpochRecord { epoch: number, ranks });
@@ -306,10 +343,10 @@ fn gather(world: &dyn World, record: &RankEpoch) -> Result<Option<Vec<RankEpoch>
 
 impl Shared {
     fn new_record(&self) -> RunRecord {
-        let Job { workload, schedule, source, requests, .. } = &self.job;
+        let Job { workload, schedule, source, requests, evaluation, .. } = &self.job;
         let dataset = &workload.dataset;
         let mean_file = source.format.total_bytes() / source.format.files().max(1);
-        let held = self.limits.most_files_held(
+        let held = self.training.limits.most_files_held(
             schedule.batch_size,
             dataset.num_samples_per_file,
             mean_file,
@@ -318,8 +355,8 @@ impl Shared {
             start: Stamp::now(),
             end: Stamp::now(),
             steps_per_epoch: schedule.steps,
-            evaluation_steps: 0,
-            cache_drops: CacheDrops::default(),
+            evaluation_steps: evaluation.as_ref().map_or(0, |set| set.schedule.steps),
+            cache_drops: self.page_cache().drops().clone(),
             time_to_first_step: None,
             epochs: Vec::new(),
             requests: requests.summary(),
@@ -327,10 +364,21 @@ impl Shared {
             waiting_cpu: self.sampler.sums(),
             window_share_of_epoch: held as f64 * f64::from(schedule.ranks)
                 / dataset.num_files_train as f64,
-            byte_budget: ByteCount(
-                self.limits.byte_budget.0.saturating_mul(u64::from(schedule.ranks)),
-            ),
+            byte_budget: self.job.most_held(),
         }
+    }
+
+    /// Outside every epoch's clock; the other ranks wait in the barrier before it.
+    fn empty_page_cache(&self, run: &mut RunRecord) {
+        let warning = self.page_cache().empty();
+        run.cache_drops = self.page_cache().drops().clone();
+        if let Some(warning) = warning {
+            self.observer.warned(&warning);
+        }
+    }
+
+    fn page_cache(&self) -> MutexGuard<'_, PageCache> {
+        self.page_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn bring_up_to_date(&self, run: &mut RunRecord, first_step_over: Option<Moment>) {

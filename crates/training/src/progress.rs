@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use feedrate_metrics::record::StepRecord;
 
@@ -17,6 +17,9 @@ struct Counters {
     steps: u64,
     drawn_seconds: f64,
     epoch_started: Option<Instant>,
+    /// How long the training of the epoch took, once it is over.
+    trained: Option<Duration>,
+    evaluation_steps: Option<u64>,
 }
 
 /// [`Progress`] at one moment.
@@ -24,16 +27,18 @@ struct Counters {
 pub struct ProgressNow {
     /// The epoch that runs, from 1; 0 before the first.
     pub epoch: u32,
-    /// Steps of it that rank 0 has finished.
+    /// Training steps of it that rank 0 has finished.
     pub steps: u64,
-    /// Wall AU of the epoch so far in percent: drawn compute time over elapsed time.
+    /// Steps of its evaluation that rank 0 has finished; `None` before that starts.
+    pub evaluation_steps: Option<u64>,
+    /// Wall AU of the epoch's training so far in percent: drawn compute time over elapsed time.
     pub wall_au_percent: Option<f64>,
 }
 
 impl Progress {
     pub(crate) fn epoch_started(&self, epoch: u32) {
-        *self.lock() =
-            Counters { epoch, steps: 0, drawn_seconds: 0.0, epoch_started: Some(Instant::now()) };
+        let epoch_started = Some(Instant::now());
+        *self.lock() = Counters { epoch, epoch_started, ..Counters::default() };
     }
 
     pub(crate) fn step_done(&self, step: &StepRecord) {
@@ -42,13 +47,32 @@ impl Progress {
         counters.drawn_seconds += step.drawn.0;
     }
 
+    pub(crate) fn training_ended(&self) {
+        let mut counters = self.lock();
+        counters.trained = counters.epoch_started.map(|start| start.elapsed());
+    }
+
+    pub(crate) fn evaluation_started(&self) {
+        self.lock().evaluation_steps = Some(0);
+    }
+
+    pub(crate) fn evaluation_step_done(&self) {
+        if let Some(steps) = &mut self.lock().evaluation_steps {
+            *steps += 1;
+        }
+    }
+
     /// How far it is now.
     pub fn now(&self) -> ProgressNow {
         let counters = self.lock();
-        let elapsed = counters.epoch_started.map_or(0.0, |start| start.elapsed().as_secs_f64());
+        let elapsed = counters
+            .trained
+            .or_else(|| Some(counters.epoch_started?.elapsed()))
+            .map_or(0.0, |elapsed| elapsed.as_secs_f64());
         ProgressNow {
             epoch: counters.epoch,
             steps: counters.steps,
+            evaluation_steps: counters.evaluation_steps,
             wall_au_percent: (counters.steps > 0 && elapsed > 0.0)
                 .then(|| 100.0 * counters.drawn_seconds / elapsed),
         }

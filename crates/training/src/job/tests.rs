@@ -1,13 +1,17 @@
+mod evaluation;
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use feedrate_loader::testing::{NEVER, WatchedStore, source, workload};
-use feedrate_metrics::record::StepRecord;
+use feedrate_metrics::record::{CacheDrops, StepRecord};
 use feedrate_metrics::utilization::{MetricWindow, epoch_au_percent, epoch_wall_au_percent};
 use feedrate_storage::ObjectKey;
+use feedrate_workload::Split;
 use tokio::runtime::Runtime;
 
 use super::*;
+use crate::page_cache::tests::scripted;
 use crate::progress::ProgressNow;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -36,6 +40,14 @@ impl Notes {
 impl Observer for Notes {
     fn epoch_starts(&self, epoch: u32, steps: u64) {
         self.told.lock().unwrap().push(format!("epoch {epoch} of {steps} steps"));
+    }
+
+    fn evaluation_starts(&self, epoch: u32, steps: u64) {
+        self.told.lock().unwrap().push(format!("evaluation {epoch} of {steps} steps"));
+    }
+
+    fn warned(&self, text: &str) {
+        self.told.lock().unwrap().push(format!("warning: {text}"));
     }
 
     fn epoch_ended(&self, record: &RunRecord) -> Result<(), String> {
@@ -112,12 +124,16 @@ fn job(
     runtime: &Runtime,
     watch: impl FnOnce(WatchedStore) -> WatchedStore,
 ) -> (Job, Arc<WatchedStore>) {
-    let quick = ["train.computation_time=0", "train.epochs=1"];
+    let quick = ["train.computation_time=0", "train.epochs=1", "storage.drop_caches=never"];
     let workload = workload(&[&quick[..], options].concat());
     let store = Arc::new(watch(WatchedStore::holding(&workload)));
     let job = Job {
         schedule: Schedule::new(&workload, ranks).unwrap(),
-        source: source(&workload, &store, false),
+        source: source(&workload, Split::Train, &store, false),
+        evaluation: Schedule::evaluation(&workload, ranks).unwrap().map(|schedule| EvaluationSet {
+            schedule,
+            source: source(&workload, Split::Valid, &store, false),
+        }),
         requests: Arc::new(RequestStats::new()),
         byte_budget: ByteCount(1 << 24),
         co_located: false,
@@ -170,8 +186,7 @@ fn the_bytes_of_an_epoch_are_those_of_its_files() {
     let played = play(&options, 2);
     let bytes: u64 = played.record().epochs[0].ranks.iter().map(|rank| rank.bytes.0).sum();
     let dataset = workload(&options).dataset;
-    let format =
-        feedrate_dataset::FileFormat::new(&dataset, feedrate_workload::Split::Train).unwrap();
+    let format = feedrate_dataset::FileFormat::new(&dataset, Split::Train).unwrap();
     assert_eq!(bytes, format.total_bytes());
     assert_eq!(played.keys().len(), 12);
 }
@@ -439,7 +454,7 @@ fn what_is_discarded_cannot_be_verified_and_is_not_read() {
     let runtime = runtime();
     let options = ["dataset.num_files_train=8", "reader.batch_size=4", "reader.payload=discard"];
     let (mut job, store) = job(&options, 1, &runtime, |store| store);
-    job.source = source(&job.workload, &store, true);
+    job.source = source(&job.workload, Split::Train, &store, true);
     let error = run(job, Arc::new(Notes::default()), Arc::default()).unwrap_err();
     assert!(matches!(error, RunError::Verify(_)), "{error:?}");
     assert!(error.to_string().contains("reader.payload is discard"), "{error}");
@@ -465,6 +480,63 @@ fn a_rank_of_chunks_waits_where_a_chunk_takes_longer_than_the_batches_made_of_it
 }
 
 #[test]
+fn total_training_steps_ends_each_epoch_after_as_many() {
+    let options = [
+        "dataset.num_files_train=64",
+        "reader.batch_size=2",
+        "train.epochs=2",
+        "train.total_training_steps=3",
+    ];
+    let played = play(&options, 2);
+    let record = played.record();
+    assert_eq!(record.steps_per_epoch, 3);
+    for rank in record.epochs.iter().flat_map(|epoch| &epoch.ranks) {
+        assert_eq!((steps(rank).len(), rank.samples), (3, 6));
+    }
+    assert_eq!(played.keys().len(), 2 * 2 * 6, "nothing beyond them is read");
+}
+
+#[test]
+fn the_page_cache_is_emptied_before_each_epoch_reads_anything() {
+    let runtime = runtime();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let options = ["dataset.num_files_train=8", "reader.batch_size=2", "train.epochs=3"];
+    let (job, store) = job(&options, 2, &runtime, |store| store);
+    let emptied = Arc::new(Mutex::new(Vec::new()));
+    let (seen, read_log) = (Arc::clone(&emptied), log.clone());
+    store.at_each_get(move || {
+        let times = std::fs::read_to_string(&read_log).unwrap_or_default().lines().count();
+        seen.lock().unwrap().push(times);
+    });
+    let drop = format!("sleep 0.1; echo dropped >> {}", log.display());
+    let cache = scripted("true", &drop, Duration::from_secs(20));
+    let notes = Arc::new(Notes::default());
+    let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
+    let record = run_with(job, observer, Arc::default(), cache).unwrap();
+    assert_eq!(*emptied.lock().unwrap(), [[1; 8], [2; 8], [3; 8]].concat());
+    assert_eq!(record.cache_drops, CacheDrops { dropped: 3, ..CacheDrops::default() });
+    assert_eq!(notes.records.lock().unwrap()[0].cache_drops.dropped, 1);
+    assert_eq!(notes.told().len(), 6, "nothing to warn of");
+}
+
+#[test]
+fn a_page_cache_that_stays_full_is_told_once_and_recorded() {
+    let runtime = runtime();
+    let options = ["dataset.num_files_train=8", "reader.batch_size=2", "train.epochs=2"];
+    let (job, _) = job(&options, 1, &runtime, |store| store);
+    let cache = scripted("true", "echo 'no such right' >&2; exit 1", Duration::from_secs(20));
+    let notes = Arc::new(Notes::default());
+    let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
+    let record = run_with(job, observer, Arc::default(), cache).unwrap();
+    let told = notes.told();
+    assert!(told[0].starts_with("warning: ") && told[0].contains("no such right"), "{told:?}");
+    assert_eq!(told.iter().filter(|line| line.starts_with("warning")).count(), 1);
+    let why = Some("no such right".to_owned());
+    assert_eq!(record.cache_drops, CacheDrops { not_dropped: why, ..CacheDrops::default() });
+}
+
+#[test]
 fn a_rank_that_panics_ends_the_others() {
     struct Panics;
 
@@ -472,6 +544,10 @@ fn a_rank_that_panics_ends_the_others() {
         fn epoch_starts(&self, _: u32, _: u64) {
             panic!("on purpose");
         }
+
+        fn evaluation_starts(&self, _: u32, _: u64) {}
+
+        fn warned(&self, _: &str) {}
 
         fn epoch_ended(&self, _: &RunRecord) -> Result<(), String> {
             Ok(())

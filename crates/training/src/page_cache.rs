@@ -1,0 +1,307 @@
+//! The kernel's page cache, emptied before each epoch so that files come from the storage and not from
+//! this host's memory (spec/dlio.md 6.2).
+//!
+//! Only files of a file system pass through it. The kernel empties it for root alone: as another user
+//! we ask `sudo` with the command that DLIO gives it, so that permissions granted for DLIO serve us,
+//! too. `sudo -n` never asks for a password; it is refused where one is needed. We stay in the session
+//! of the terminal, since a user's earlier `sudo -v` counts there alone.
+//!
+//! The kernel drops clean pages only. So what has just been generated is written back first, with
+//! `sync -f` for the data's file system alone, which DLIO leaves out: its first epoch reads such files
+//! from memory.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use feedrate_metrics::record::CacheDrops;
+use feedrate_workload::{DropCaches, Target, Workload};
+
+/// The kernel's control; 3 drops pages, directory entries and inodes.
+const COMMAND: &str = "echo 3 > /proc/sys/vm/drop_caches";
+/// How often a command is looked at. The kernel takes some ms at least.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The page cache of this host, as one run treats it.
+#[derive(Debug)]
+pub(crate) struct PageCache {
+    /// What to run; `None` where nothing is to be done, or not any more.
+    commands: Option<Commands>,
+    timeout: Duration,
+    drops: CacheDrops,
+}
+
+/// Programs with their arguments.
+#[derive(Debug)]
+struct Commands {
+    write_back: Vec<OsString>,
+    drop: Vec<OsString>,
+}
+
+/// What became of a command.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    /// And why.
+    Refused(String),
+    TimedOut,
+}
+
+impl PageCache {
+    /// For runs of `workload`.
+    pub(crate) fn new(workload: &Workload) -> Self {
+        let storage = &workload.storage;
+        let reason = match &storage.target {
+            _ if !workload.reads_storage() => "no file is read",
+            Target::S3 { .. } => "objects do not pass this host's page cache",
+            Target::Local { .. } if storage.drop_caches == DropCaches::Never => {
+                "storage.drop_caches is never"
+            }
+            Target::Local { root } => {
+                let is_root = rustix::process::geteuid().is_root();
+                let timeout = Duration::from_secs(u64::from(storage.drop_caches_timeout));
+                return Self::with(Commands::new(root, is_root), timeout);
+            }
+        };
+        let drops = CacheDrops { not_dropped: Some(reason.to_owned()), ..CacheDrops::default() };
+        Self { commands: None, timeout: Duration::ZERO, drops }
+    }
+
+    fn with(commands: Commands, timeout: Duration) -> Self {
+        Self { commands: Some(commands), timeout, drops: CacheDrops::default() }
+    }
+
+    /// Empties it where that is asked for and possible, in at most the time that the workload allows.
+    /// Returns what the user must know if it stays full; a refusal is told once and ends the attempts.
+    pub(crate) fn empty(&mut self) -> Option<String> {
+        let commands = self.commands.as_ref()?;
+        let deadline = Instant::now() + self.timeout;
+        // Where writing back is refused, what could be dropped is dropped.
+        let end = match run(&commands.write_back, deadline) {
+            End::TimedOut => End::TimedOut,
+            End::Done | End::Refused(_) => run(&commands.drop, deadline),
+        };
+        match end {
+            End::Done => {
+                self.drops.dropped += 1;
+                None
+            }
+            End::TimedOut => {
+                self.drops.timed_out += 1;
+                Some(format!(
+                    "dropping the page cache took longer than {} s and was given up: this epoch may \
+                     read from memory. Raise storage.drop_caches_timeout (DLIO_DROP_CACHES_TIMEOUT), \
+                     or set storage.drop_caches=never",
+                    self.timeout.as_secs_f64()
+                ))
+            }
+            End::Refused(why) => {
+                self.commands = None;
+                let warning = format!(
+                    "the page cache is not dropped before epochs, so files may come from memory: \
+                     {why}. Run as root, allow `sudo -n sh -c '{COMMAND}'` without a password, or \
+                     set storage.drop_caches=never"
+                );
+                self.drops.not_dropped = Some(why);
+                Some(warning)
+            }
+        }
+    }
+
+    /// What became of it so far.
+    pub(crate) fn drops(&self) -> &CacheDrops {
+        &self.drops
+    }
+}
+
+impl Commands {
+    fn new(data: &Path, is_root: bool) -> Self {
+        let sudo: &[&str] = if is_root { &[] } else { &["sudo", "-n"] };
+        let sync = ["sync", "-f", "--"].map(OsString::from);
+        Self {
+            write_back: sync.into_iter().chain([data.into()]).collect(),
+            drop: sudo.iter().chain(&["sh", "-c", COMMAND]).map(OsString::from).collect(),
+        }
+    }
+}
+
+/// Runs `command`, a program and its arguments, until `deadline`.
+fn run(command: &[OsString], deadline: Instant) -> End {
+    let Some((program, arguments)) = command.split_first() else { return End::Done };
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => return End::Refused(cannot_start(program, &error)),
+    };
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return End::Done,
+            Ok(Some(status)) => {
+                let said = said(&mut child);
+                return End::Refused(said.unwrap_or_else(|| {
+                    format!("{} ended with {status}", program.to_string_lossy())
+                }));
+            }
+            Ok(None) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
+            Ok(None) => break,
+            Err(error) => return End::Refused(error.to_string()),
+        }
+    }
+    // The kernel may take its time to end it, and a `sudo` that is root by now lets nobody else do
+    // so: it is waited for aside.
+    let _ = child.kill();
+    thread::spawn(move || child.wait());
+    End::TimedOut
+}
+
+fn cannot_start(program: &OsStr, error: &std::io::Error) -> String {
+    let program = program.to_string_lossy();
+    match error.kind() {
+        ErrorKind::NotFound => format!("{program} is not installed"),
+        _ => format!("{program} cannot be started: {error}"),
+    }
+}
+
+/// The first line that `child`, which has ended, wrote to its standard error.
+fn said(child: &mut Child) -> Option<String> {
+    let mut bytes = Vec::new();
+    // What of it can be read will do.
+    let _ = child.stderr.take()?.take(4096).read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use feedrate_loader::testing::workload;
+
+    use super::*;
+
+    /// A page cache that shell scripts write back and drop.
+    pub(crate) fn scripted(write_back: &str, drop: &str, timeout: Duration) -> PageCache {
+        let shell = |script: &str| ["sh", "-c", script].map(OsString::from).to_vec();
+        let commands = Commands { write_back: shell(write_back), drop: shell(drop) };
+        PageCache::with(commands, timeout)
+    }
+
+    const AMPLE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn it_is_written_back_and_then_dropped_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let say = |what: &str| format!("echo {what} >> {}", log.display());
+        let mut cache = scripted(&say("written"), &say("dropped"), AMPLE);
+        assert_eq!((cache.empty(), cache.empty()), (None, None));
+        assert_eq!(*cache.drops(), CacheDrops { dropped: 2, ..CacheDrops::default() });
+        let log = std::fs::read_to_string(log).unwrap();
+        assert_eq!(log, "written\ndropped\n".repeat(2));
+    }
+
+    #[test]
+    fn what_cannot_be_written_back_does_not_keep_the_rest() {
+        let mut cache = scripted("exit 1", "true", AMPLE);
+        assert_eq!(cache.empty(), None);
+        assert_eq!(cache.drops().dropped, 1);
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_with_its_reason_and_ends_the_attempts() {
+        let refused = "echo >&2; echo 'sudo: a password is required' >&2; exit 1";
+        let mut cache = scripted("true", refused, AMPLE);
+        let warning = cache.empty().unwrap();
+        for part in ["sudo: a password is required", "root", "storage.drop_caches=never"] {
+            assert!(warning.contains(part), "no {part:?} in {warning}");
+        }
+        assert_eq!(cache.empty(), None);
+        let why = Some("sudo: a password is required".to_owned());
+        assert_eq!(*cache.drops(), CacheDrops { not_dropped: why, ..CacheDrops::default() });
+    }
+
+    #[test]
+    fn a_refusal_without_a_word_is_told_with_its_status() {
+        let mut cache = scripted("true", "exit 3", AMPLE);
+        let warning = cache.empty().unwrap();
+        assert!(warning.contains("exit status: 3"), "{warning}");
+    }
+
+    #[test]
+    fn an_absent_program_is_a_refusal() {
+        let absent = vec![OsString::from("/nowhere/sudo"), OsString::from("-n")];
+        let commands = Commands { write_back: Vec::new(), drop: absent };
+        let mut cache = PageCache::with(commands, AMPLE);
+        let warning = cache.empty().unwrap();
+        assert!(warning.contains("/nowhere/sudo is not installed"), "{warning}");
+        assert_eq!(cache.empty(), None);
+    }
+
+    #[test]
+    fn one_that_takes_too_long_is_ended_told_each_time_and_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let endless = format!("echo $$ > {}; exec sleep 600", pid.display());
+        for (write_back, drop) in [("true", endless.as_str()), (endless.as_str(), "true")] {
+            let mut cache = scripted(write_back, drop, Duration::from_millis(400));
+            for times in 1..=2 {
+                let warning = cache.empty().unwrap();
+                assert!(warning.contains("longer than 0.4 s"), "{warning}");
+                assert!(warning.contains("storage.drop_caches_timeout"), "{warning}");
+                assert_eq!(cache.drops().timed_out, times);
+                let pid = std::fs::read_to_string(&pid).unwrap();
+                let process = Path::new("/proc").join(pid.trim());
+                while process.exists() {
+                    thread::sleep(LOOK_EVERY);
+                }
+            }
+            assert_eq!((cache.drops().dropped, &cache.drops().not_dropped), (0, &None));
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_on_standard_input() {
+        let mut cache = scripted("true", "read line && exit 1; true", AMPLE);
+        assert_eq!(cache.empty(), None);
+    }
+
+    #[test]
+    fn root_writes_itself_and_others_ask_sudo_as_dlio_does() {
+        let words = |is_root| {
+            let words = Commands::new(Path::new("/data/-x"), is_root);
+            let join = |words: &[OsString]| words.join(OsStr::new("|")).into_string().unwrap();
+            (join(&words.write_back), join(&words.drop))
+        };
+        let sync = "sync|-f|--|/data/-x".to_owned();
+        let drop = format!("sh|-c|{COMMAND}");
+        assert_eq!(words(true), (sync.clone(), drop.clone()));
+        assert_eq!(words(false), (sync, format!("sudo|-n|{drop}")));
+    }
+
+    #[test]
+    fn only_a_file_systems_files_pass_through_it_and_only_if_asked() {
+        let reason = |options: &[&str]| {
+            let cache = PageCache::new(&workload(options));
+            assert!(cache.commands.is_none() || cache.drops.not_dropped.is_none());
+            cache.drops.not_dropped
+        };
+        let local = "storage.storage_root=/data";
+        assert_eq!(reason(&[local]), None);
+        let told = |options: &[&str]| reason(options).unwrap();
+        assert!(told(&[local, "storage.drop_caches=never"]).contains("storage.drop_caches"));
+        assert!(told(&[local, "reader.data_loader=synthetic"]).contains("no file"));
+        let s3 = [
+            "storage.storage_type=s3",
+            "storage.storage_root=bucket",
+            "storage.storage_options.endpoint_url=http://127.0.0.1:1",
+        ];
+        assert!(told(&s3).contains("objects"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What the ranks go through in an epoch: the training set, and behind it perhaps the evaluation's.
+
+use std::sync::Arc;
+
+use feedrate_dataset::{Plan, Visit};
+use feedrate_loader::{Limits, Loader, Preprocess, Source, Stream, Times, Turns};
+use feedrate_workload::{Schedule, Split, Time, Workload};
+use tokio::runtime::Handle;
+
+use crate::Job;
+use crate::epoch::Accelerator;
+
+/// A set, the way all ranks go through it, and the order that their readers keep.
+#[derive(Debug)]
+pub(crate) struct Phase {
+    pub(crate) schedule: Schedule,
+    source: Arc<Source>,
+    pub(crate) limits: Limits,
+    turns: Arc<Turns>,
+}
+
+impl Phase {
+    pub(crate) fn new(job: &Job, schedule: Schedule, source: &Arc<Source>) -> Self {
+        let limits = limits(job, &schedule, source);
+        let turns = turns(&job.workload, &schedule, &limits);
+        Self { schedule, source: Arc::clone(source), limits, turns }
+    }
+
+    /// The accelerator of `rank`; it is idle until an epoch starts.
+    pub(crate) fn accelerator(
+        &self,
+        workload: &Workload,
+        runtime: &Handle,
+        rank: u32,
+    ) -> Accelerator {
+        let Schedule { split, batch_size, steps, .. } = self.schedule;
+        let loader = Loader::new(
+            Arc::clone(&self.source),
+            self.limits,
+            batch_size,
+            Preprocess::new(workload, split, rank),
+            Arc::clone(&self.turns),
+            runtime.clone(),
+        );
+        let stream = Stream::Steps { split, rank };
+        let times = Times::new(&step_time(workload, split), workload.train.seed, stream);
+        Accelerator { steps, loader, times }
+    }
+
+    /// What `rank` reads in `epoch`.
+    pub(crate) fn visits(
+        &self,
+        workload: &Workload,
+        epoch: u32,
+        entropy: u64,
+        rank: u32,
+    ) -> impl Iterator<Item = Visit> + Send + 'static {
+        let plan = Plan::new(workload, &self.schedule, epoch, entropy);
+        plan.visits(rank, 0..plan.samples_per_rank())
+    }
+}
+
+/// The limits of each rank's loader as it goes through a set. Sets are gone through one after the other,
+/// so the memory for batches serves each in turn.
+pub(crate) fn limits(job: &Job, schedule: &Schedule, source: &Source) -> Limits {
+    let largest = source.format.largest_file();
+    Limits::new(&job.workload, schedule.split, largest, job.byte_budget, schedule.ranks)
+}
+
+/// The order of GETs among the ranks, from what their accelerators consume.
+fn turns(workload: &Workload, schedule: &Schedule, limits: &Limits) -> Arc<Turns> {
+    let ranks = schedule.ranks;
+    let samples_per_step = schedule.batch_size as f64 * f64::from(ranks);
+    let files_per_step = samples_per_step / workload.dataset.num_samples_per_file as f64;
+    let seconds_per_step = step_time(workload, schedule.split).mean().abs();
+    let most = limits.most_files_ahead().saturating_mul(u64::from(ranks));
+    Turns::new(ranks, files_per_step / seconds_per_step, most as usize)
+}
+
+/// How long a step computes.
+fn step_time(workload: &Workload, split: Split) -> Time {
+    match split {
+        Split::Train => workload.train.computation_time,
+        Split::Valid => workload.evaluation.eval_time,
+    }
+}
