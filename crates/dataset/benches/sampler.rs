@@ -12,7 +12,7 @@ use feedrate_workload::{Override, Request, Schedule, Workload, resolve};
 /// RetinaNet with this many files.
 fn workload(files: u64) -> Workload {
     let request = Request {
-        workload: "retinanet_b200".to_owned(),
+        workload: "retinanet_b200".into(),
         overrides: vec![Override::flag("bench", "dataset.num_files_train", files)],
         environment: BTreeMap::new(),
         ..Request::default()

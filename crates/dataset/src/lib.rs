@@ -2,12 +2,14 @@
 //!
 //! All of it is arithmetic, so memory does not grow with the number of files or samples, but for 8 bytes
 //! a file where sizes deviate:
-//! - [`Layout`] turns a file's index into its [`ObjectKey`](feedrate_storage::ObjectKey), and
-//!   [`discover`] finds out, by one listing, what a store holds of a set.
+//! - [`Layout`] turns a file's index into its [`ObjectKey`](feedrate_storage::ObjectKey).
+//!   [`discover()`] finds out, by one listing, what a store holds of a set; [`trusted()`] does without
+//!   and looks for a few of the files.
 //! - [`Plan`] turns (epoch, rank, position) into the sample that is due there, through keyed
 //!   [`Permutation`]s instead of shuffled tables, and [`Visits`] turns a rank's positions into reads.
 //! - [`FileFormat`] turns a file's index into its bytes, from counters, so that any file can be made
-//!   again to check what a store returned; [`generate()`] makes them all and uploads them.
+//!   again to check what a store returned; [`generate()`] makes them all and uploads them, and
+//!   [`remove()`] takes them away.
 //!
 //! A format never knows where bytes come from or go to.
 
@@ -19,7 +21,9 @@ mod layout;
 mod mersenne;
 mod permutation;
 mod plan;
+mod remove;
 mod sizes;
+mod trusted;
 
 pub use discover::{DiscoverError, Stored, discover};
 pub use format::{FileFormat, FormatError, Mismatch};
@@ -29,6 +33,8 @@ pub use generate::{
 pub use layout::Layout;
 pub use permutation::Permutation;
 pub use plan::{Plan, SampleRef, Visit, Visits};
+pub use remove::{RemoveError, remove};
+pub use trusted::{TrustError, trusted};
 
 #[cfg(test)]
 mod testing;

@@ -126,10 +126,9 @@ impl Answer {
     /// reader to fill in.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Cause> {
         while let Some(frame) = self.body.frame().await {
-            match frame.map_err(|error| failure::of_body(&error))?.into_data() {
-                Ok(data) => return Ok(Some(data)),
-                // Trailers say nothing that is of use here.
-                Err(_) => {}
+            // Trailers, the other kind of frame, say nothing that is of use here.
+            if let Ok(data) = frame.map_err(|error| failure::of_body(&error))?.into_data() {
+                return Ok(Some(data));
             }
         }
         Ok(None)
