@@ -73,6 +73,13 @@ pub(crate) struct WorkloadArgs {
     /// Override any key of the workload, such as reader.batch_size=16; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Numbers and defaults as in one of DLIO's originals, where they differ from ours
+    #[arg(long, value_name = "WHOSE", value_parser = ["none", "mlcommons", "upstream"])]
+    pub(crate) compat: Option<String>,
+    /// Refuse unknown keys and unknown DLIO_ and FEEDRATE_ variables, and exit with code 1 when AU
+    /// cannot be measured
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// Which store.
@@ -113,8 +120,15 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     pub(crate) verify: bool,
     /// Memory that the batches and windows of one process may hold together, in MiB
-    #[arg(long, value_name = "MIB", default_value = "256")]
+    #[arg(long, value_name = "MIB", default_value_t = BYTE_BUDGET_MIB)]
     byte_budget: NonZeroU64,
+}
+
+const BYTE_BUDGET_MIB: NonZeroU64 = NonZeroU64::new(256).unwrap();
+
+/// The budget without `--byte-budget`.
+pub(crate) fn default_byte_budget() -> ByteCount {
+    ByteCount(BYTE_BUDGET_MIB.get() << 20)
 }
 
 impl ReadArgs {

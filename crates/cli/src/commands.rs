@@ -3,12 +3,11 @@
 mod config;
 mod datagen;
 mod report;
-mod run;
+pub(crate) mod run;
 mod serve;
 mod sweep;
 mod workloads;
 
-use std::fmt::Display;
 use std::thread;
 
 use anyhow::Context;
@@ -20,7 +19,7 @@ use tokio::runtime::Runtime;
 use crate::args::{Args, Command, ReadArgs};
 use crate::embedded;
 use crate::exit::{Outcome, usage};
-use crate::output::{say, tell};
+use crate::output::{note, say};
 use crate::training;
 
 /// Runs the command.
@@ -57,19 +56,28 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 
 /// Refuses what cannot be done while reading.
 fn check_reading(workload: &Workload, read: &ReadArgs) -> anyhow::Result<()> {
+    if read.verify && !workload.reads_storage() {
+        return Err(usage(
+            "the workload simulates its I/O, so there is nothing to verify: leave --verify off",
+        ));
+    }
     check_payload(workload.reader.payload, read.verify).map_err(|error| usage(error.to_string()))
 }
 
-/// Says something on stderr, unless told to be quiet.
-fn note(quiet: bool, text: impl Display) {
-    if !quiet {
-        tell(text);
-    }
-}
-
-/// Says what is odd about a workload.
-fn note_warnings(quiet: bool, resolved: &Resolved) {
+/// Says what is odd about a workload, and what in it makes no difference.
+pub(crate) fn note_warnings(quiet: bool, resolved: &Resolved) {
     for warning in &resolved.warnings {
         note(quiet, format_args!("warning: {warning}"));
     }
+    for remark in &resolved.notes {
+        note(quiet, format_args!("note: {remark}"));
+    }
+}
+
+/// The workload of a run on `ranks` ranks of this machine.
+pub(crate) fn settled(resolved: &Resolved, ranks: u32) -> Workload {
+    let mut workload = resolved.workload.clone();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    workload.settle_threads(ranks, cores as u32);
+    workload
 }

@@ -45,11 +45,16 @@ impl Environment {
         }
     }
 
-    /// The program and command for result files, secrets masked.
-    pub(crate) fn origin(&self, workload: &str) -> Origin {
+    /// The arguments behind the program's name.
+    pub(crate) fn arguments(&self) -> &[String] {
+        self.command_line.get(1..).unwrap_or_default()
+    }
+
+    /// The `program` and command for result files, secrets masked.
+    pub(crate) fn origin(&self, program: &str, workload: &str) -> Origin {
         let mut command = self.command_line.clone();
-        if let Some(program) = command.first_mut() {
-            "feedrate".clone_into(program);
+        if let Some(name) = command.first_mut() {
+            program.clone_into(name);
         }
         Origin::new(crate::args::VERSION, command, workload)
     }

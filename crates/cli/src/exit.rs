@@ -32,6 +32,21 @@ pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
     UsageError(message.into()).into()
 }
 
+/// Marks an error that the user has been told.
+#[derive(Debug)]
+struct Logged;
+
+impl fmt::Display for Logged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the run failed")
+    }
+}
+
+/// `error`, which a log on stderr has shown already.
+pub(crate) fn logged(error: anyhow::Error) -> anyhow::Error {
+    error.context(Logged)
+}
+
 /// Ended by Ctrl-C, as shells have it: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -43,7 +58,9 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Finished) => ExitCode::SUCCESS,
         Ok(Outcome::TargetMissed) => ExitCode::from(3),
         Err(error) => {
-            tell(format_args!("error: {error:#}"));
+            if !error.is::<Logged>() {
+                tell(format_args!("error: {error:#}"));
+            }
             match error.downcast_ref::<UsageError>() {
                 Some(_) => ExitCode::from(2),
                 None => ExitCode::FAILURE,

@@ -37,3 +37,10 @@ pub(crate) fn say_json(value: &impl Serialize) -> anyhow::Result<()> {
 pub(crate) fn tell(text: impl Display) {
     let _ = writeln!(stderr(), "{text}");
 }
+
+/// Something beside the results, unless told to be quiet.
+pub(crate) fn note(quiet: bool, text: impl Display) {
+    if !quiet {
+        tell(text);
+    }
+}

@@ -8,9 +8,12 @@ use feedrate_metrics::requests::RequestStats;
 use feedrate_report::Store as ShownStore;
 use feedrate_storage::credentials::ExposedCredentials;
 use feedrate_storage::{
-    Credentials, LocalStore, RetryPolicy, Retrying, S3Settings, S3Store, Store, find_credentials,
+    Credentials, LocalStore, RetryPolicy, Retrying, S3Settings, S3Store, SimulatedStore, Store,
+    find_credentials,
 };
-use feedrate_workload::{Override, Request, ResolveError, Resolved, Target, clean_prefix, resolve};
+use feedrate_workload::{
+    Override, Request, ResolveError, Resolved, Storage, Target, clean_prefix, resolve,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{StoreArgs, UploadArgs, WorkloadArgs};
@@ -40,16 +43,20 @@ pub(crate) fn resolve_workload(
         let typed = format!("--epochs {epochs}");
         overrides.push(Override::flag(&typed, "train.epochs", epochs.get()));
     }
+    if let Some(compat) = &workload.compat {
+        overrides.push(Override::flag(&format!("--compat {compat}"), "compat", compat.as_str()));
+    }
     overrides.extend(store_overrides(store));
     overrides.extend(workload.set.iter().map(|option| Override::set(option)));
     let request = Request {
-        workload: workload.workload.clone(),
+        workload: workload.workload.clone().into(),
         overrides,
         environment: environment.variables.clone(),
         dotenv: environment.dotenv.clone(),
         store_defaults: environment.store_defaults(),
         aws: store.aws,
-        strict: false,
+        strict: workload.strict,
+        ..Request::default()
     };
     resolve(&request).map_err(|error| match error {
         ResolveError::UnknownWorkload { .. } => usage(error.to_string()),
@@ -91,6 +98,10 @@ fn store_overrides(store: &StoreArgs) -> Vec<Override> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Access {
     target: Target,
+    /// Where the data set lies below what is opened.
+    prefix: String,
+    /// Attempts of a request, if the workload says how many.
+    max_attempts: Option<u32>,
     credentials: Option<ExposedCredentials>,
     sign_payload: bool,
     ca_bundle: Option<PathBuf>,
@@ -105,7 +116,8 @@ impl Access {
         upload: &UploadArgs,
         environment: &Environment,
     ) -> anyhow::Result<Self> {
-        let target = resolved.workload.storage.target.clone();
+        let storage = &resolved.workload.storage;
+        let target = storage.target.clone();
         let (credentials, shown) = match &target {
             Target::Local { root } => (None, ShownStore::folder(root.to_string_lossy())),
             Target::S3 { bucket, prefix, endpoint_urls, region } => {
@@ -125,6 +137,8 @@ impl Access {
             }
         };
         Ok(Self {
+            prefix: prefix_of(storage),
+            max_attempts: storage.max_attempts,
             target,
             credentials: credentials.map(|found| found.expose()),
             sign_payload: upload.sign_payload,
@@ -147,6 +161,8 @@ impl Access {
         let shown = ShownStore::s3(&endpoint, format!("{bucket}/{prefix}"), true);
         let target = Target::S3 { bucket, prefix, endpoint_urls: vec![endpoint], region: None };
         workload.storage.target = target.clone();
+        let prefix = prefix_of(&workload.storage);
+        let max_attempts = workload.storage.max_attempts;
         let keys = server.keys();
         let credentials = Credentials::new(
             &keys.access_key_id,
@@ -156,6 +172,8 @@ impl Access {
         );
         Ok(Self {
             target,
+            prefix,
+            max_attempts,
             credentials: Some(credentials.expose()),
             sign_payload: upload.sign_payload,
             ca_bundle: None,
@@ -165,15 +183,13 @@ impl Access {
 
     /// Where the data set lies below what [`Access::open`] opens.
     pub(crate) fn prefix(&self) -> &str {
-        match &self.target {
-            Target::Local { .. } => "",
-            Target::S3 { prefix, .. } => prefix,
-        }
+        &self.prefix
     }
 
     /// Opens the store, with retries around it that are counted in `requests`.
     pub(crate) fn open(&self, requests: Arc<RequestStats>) -> anyhow::Result<Arc<dyn Store>> {
-        let policy = RetryPolicy::default();
+        let usual = RetryPolicy::default();
+        let policy = RetryPolicy { attempts: self.max_attempts.unwrap_or(usual.attempts), ..usual };
         match &self.target {
             Target::Local { root } => {
                 let store = LocalStore::new(root).context("no thread for reading files")?;
@@ -201,6 +217,24 @@ impl Access {
     }
 }
 
+/// Where the data set lies below what is opened: nowhere deeper for a folder, which is opened itself.
+fn prefix_of(storage: &Storage) -> String {
+    match &storage.target {
+        Target::Local { .. } => String::new(),
+        // The form that DLIO once wrote (spec/dlio.md D32).
+        Target::S3 { bucket, prefix, .. } if storage.full_object_uri => {
+            format!("s3://{bucket}/{prefix}")
+        }
+        Target::S3 { prefix, .. } => prefix.clone(),
+    }
+}
+
+/// A store for I/O that is simulated: every file has `bytes` bytes, and reads are counted in
+/// `requests`.
+pub(crate) fn simulated(bytes: u64, requests: Arc<RequestStats>) -> Arc<dyn Store> {
+    Arc::new(Retrying::new(SimulatedStore::new(bytes), RetryPolicy::default(), requests))
+}
+
 /// A bucket behind `endpoints`, all of them named; co-located if any of them is this host.
 fn shown_bucket(endpoints: &[String], place: &str) -> ShownStore {
     let stores: Vec<_> =
@@ -225,7 +259,7 @@ fn given_credentials(resolved: &Resolved) -> Option<Credentials> {
 
 /// `run` and `datagen` need a store that somebody named.
 pub(crate) fn require_named(resolved: &Resolved, command: &str) -> anyhow::Result<()> {
-    if resolved.store_named.is_some() {
+    if resolved.store_named.is_some() || !resolved.workload.reads_storage() {
         return Ok(());
     }
     Err(usage(format!(

@@ -1,4 +1,4 @@
-//! One training: in this process for `run`, in a child process for each NP of a sweep.
+//! One training: in this process for a single run, in a child process for each NP of a sweep.
 //!
 //! A [`Task`] is everything a training needs; a sweep's child reads it as one line of JSON from its
 //! standard input, secrets included, and answers on its standard output with one [`Message`] a line.
@@ -10,22 +10,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use feedrate_dataset::{FileFormat, discover};
-use feedrate_loader::{BufferPool, Source};
 use feedrate_metrics::record::RunRecord;
-use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
-use feedrate_report::dlio::{write_results, write_snapshot};
+use feedrate_report::dlio::write_results;
 use feedrate_report::folders::remove_results;
 use feedrate_report::log::{DlioLog, Event};
-use feedrate_report::{HostFacts, Origin, RunReport};
-use feedrate_training::{Job, Observer, Progress, ProgressNow};
-use feedrate_workload::{Schedule, Split, Workload};
+use feedrate_report::{ConfiguredValue, HostFacts, Origin, ReportError, RunReport};
+use feedrate_training::{EvaluationSet, Job, Observer, Progress, ProgressNow};
+use feedrate_workload::{Schedule, Workload};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::runtime::Handle;
 
+use crate::data::{self, Input};
 use crate::exit::Outcome;
+use crate::output::note;
+use crate::profiler::Iostat;
 use crate::store::Access;
 
 /// How often progress is told.
@@ -35,17 +34,18 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) workload: Workload,
+    /// How each key came to its value.
+    pub(crate) configuration: Vec<ConfiguredValue>,
     pub(crate) np: u32,
     pub(crate) access: Access,
     pub(crate) origin: Origin,
     /// Compare every byte read with what was generated.
     pub(crate) verify: bool,
     pub(crate) byte_budget: ByteCount,
-    /// The composed configuration and the overrides as typed, for the snapshot.
-    pub(crate) config: Value,
-    pub(crate) overrides: Vec<String>,
     /// Where its results go; exists.
     pub(crate) folder: PathBuf,
+    /// Show the log on stderr, too, as DLIO does.
+    pub(crate) log_on_stderr: bool,
 }
 
 /// What a training tells while it runs.
@@ -66,83 +66,6 @@ impl From<ProgressNow> for Message {
     }
 }
 
-/// What a training reads from: opened, and found to hold its files.
-pub(crate) struct Input {
-    source: Source,
-    requests: Arc<RequestStats>,
-}
-
-impl Input {
-    /// Opens the store and lists the data set, once.
-    pub(crate) fn open(
-        access: &Access,
-        workload: &Workload,
-        verify: bool,
-        runtime: &Handle,
-    ) -> anyhow::Result<Self> {
-        let dataset = &workload.dataset;
-        let format = FileFormat::new(dataset, Split::Train)?;
-        let requests = Arc::new(RequestStats::new());
-        let store = access.open(Arc::clone(&requests))?;
-        let stored =
-            runtime.block_on(discover(&*store, dataset, Split::Train, access.prefix()))?;
-        let source =
-            Source { layout: stored.layout, format, store, verify, pool: BufferPool::new() };
-        Ok(Self { source, requests })
-    }
-}
-
-/// Runs `task` on `input` and returns its report, which is also saved in the task's folder after
-/// every epoch. `tell` hears of its progress, from another thread.
-pub(crate) fn execute(
-    task: &Task,
-    input: Input,
-    runtime: &Handle,
-    tell: impl Fn(Message) + Send + Sync + 'static,
-) -> anyhow::Result<RunReport> {
-    let Task { workload, np, access, .. } = task;
-    let schedule = Schedule::new(workload, *np)?;
-    let results = Arc::new(Results::new(task, schedule, HostFacts::read()?)?);
-    if schedule.dropped() > 0 {
-        let note = format!(
-            "{} of {} samples are dropped in each epoch: {} steps x {} x {np} ranks take {}",
-            schedule.dropped(),
-            schedule.samples,
-            schedule.steps,
-            schedule.batch_size,
-            schedule.samples - schedule.dropped(),
-        );
-        results.warn(&note)?;
-        tell(Message::Note(note));
-    }
-
-    let job = Job {
-        workload: workload.clone(),
-        schedule,
-        source: Arc::new(input.source),
-        requests: input.requests,
-        byte_budget: task.byte_budget,
-        co_located: access.shown.co_located,
-        runtime: runtime.clone(),
-    };
-    tell(Message::Note(bounds(&job)));
-    let progress = Arc::new(Progress::default());
-    let teller = runtime.spawn({
-        let progress = Arc::clone(&progress);
-        async move {
-            loop {
-                tokio::time::sleep(TELL_EVERY).await;
-                tell(progress.now().into());
-            }
-        }
-    });
-    let observer: Arc<dyn Observer> = Arc::<Results>::clone(&results);
-    let outcome = feedrate_training::run(job, observer, progress);
-    teller.abort();
-    let record = outcome.map_err(|error| anyhow!(error).context(results.what_is_kept()))?;
-    results.finish(&record)
-}
-
 /// What a run that failed has left, as the context of its error.
 #[derive(Debug)]
 struct Kept(String);
@@ -153,61 +76,167 @@ impl fmt::Display for Kept {
     }
 }
 
-/// What the loaders may hold, for the user.
-fn bounds(job: &Job) -> String {
-    let limits = job.limits();
-    let ranks = job.schedule.ranks;
-    format!(
-        "batches and files read ahead take at most {} ({ranks} x {})",
-        ByteCount(limits.byte_budget.0.saturating_mul(u64::from(ranks))),
-        limits.byte_budget
-    )
-}
-
-/// Puts results on disk as they come.
-struct Results {
+/// Puts a task's log and results on disk as they come.
+pub(crate) struct Results {
     task: Task,
     host: HostFacts,
     log: DlioLog,
     finished_epochs: AtomicU32,
+    tell: Box<dyn Fn(Message) + Send + Sync>,
 }
 
 impl Results {
-    fn new(task: &Task, schedule: Schedule, host: HostFacts) -> anyhow::Result<Self> {
-        let folder = &task.folder;
-        remove_results(folder)?;
-        write_snapshot(folder, &task.config, &task.overrides, &task.origin.workload_name)?;
+    /// Begins the log in the task's folder, where nothing of an earlier run stays. `tell` hears of what
+    /// happens, perhaps from another thread.
+    pub(crate) fn begin(
+        task: Task,
+        tell: impl Fn(Message) + Send + Sync + 'static,
+    ) -> anyhow::Result<Arc<Self>> {
+        remove_results(&task.folder)?;
         let output = &task.workload.output;
-        let log = DlioLog::create(&folder.join(&output.log_file), output.log_level)?;
-        log.event(&Event::Running { workflow: task.workload.workflow, processes: task.np })?;
-        log.event(&Event::MaxSteps { workload: &task.workload, schedule })?;
-        if let Some(steps) = task.workload.train.total_training_steps {
-            let epochs = task.workload.train.epochs;
-            log.event(&Event::TotalTrainingSteps { steps, epochs })?;
+        let log = DlioLog::create(&task.folder.join(&output.log_file), output.log_level)?;
+        let log = if task.log_on_stderr { log.also_on_stderr() } else { log };
+        let (finished_epochs, tell) = (AtomicU32::new(0), Box::new(tell));
+        let results = Self { host: HostFacts::read()?, task, log, finished_epochs, tell };
+        let Task { workload, np, .. } = &results.task;
+        results.log.event(&Event::Running { workflow: workload.workflow, processes: *np })?;
+        if let Some(caveat) = data::caveat(workload) {
+            results.warn(caveat)?;
         }
-        if let Some(schedule) = Schedule::evaluation(&task.workload, task.np)? {
-            log.event(&Event::StepsPerEvaluation { workload: &task.workload, schedule })?;
-        }
-        Ok(Self { task: task.clone(), host, log, finished_epochs: AtomicU32::new(0) })
+        Ok(Arc::new(results))
     }
 
+    /// Does everything that the task's workflow asks for. `input` is opened after generating, or was
+    /// before. A run that only generates has no report.
+    pub(crate) fn play(
+        self: &Arc<Self>,
+        input: Option<Input>,
+        runtime: &Handle,
+        quiet: bool,
+    ) -> anyhow::Result<Option<RunReport>> {
+        let Task { workload, access, verify, .. } = &self.task;
+        if workload.workflow.generate_data {
+            self.log.event(&Event::GenerationStarting)?;
+            let (summary, location) = data::generate_into(access, workload, runtime, quiet)?;
+            self.log.event(&Event::GenerationDone)?;
+            self.tell(Message::Note(format!("{} in {location}", data::told(&summary))));
+        }
+        if !workload.workflow.train {
+            return Ok(None);
+        }
+        if workload.workflow.generate_data {
+            data::settle(workload, runtime, quiet);
+        }
+        let input = match input {
+            Some(input) => input,
+            None => Input::open(access, workload, *verify, runtime)?,
+        };
+        let report = self.train(input, runtime)?;
+        if !workload.dataset.keep_files && workload.reads_storage() {
+            let removed = data::remove_from(access, workload, runtime)?;
+            self.tell(Message::Note(format!("removed the {removed} files of the data set")));
+        }
+        Ok(Some(report))
+    }
+
+    /// Notes in the log why the run failed, but not on stderr, where whoever called says it.
+    pub(crate) fn failed(&self, error: &anyhow::Error) {
+        // What cannot be written now could not be told any better.
+        let _ = self.log.error(&format!("{error:#}"));
+    }
+
+    fn train(self: &Arc<Self>, input: Input, runtime: &Handle) -> anyhow::Result<RunReport> {
+        let Task { workload, np, access, byte_budget, folder, .. } = &self.task;
+        let schedule = Schedule::new(workload, *np)?;
+        let _profiler = Iostat::start(workload, folder)?;
+        self.log.event(&Event::MaxSteps { workload, schedule })?;
+        if let Some(steps) = workload.train.total_training_steps {
+            let epochs = workload.train.epochs;
+            self.log.event(&Event::TotalTrainingSteps { steps, epochs })?;
+        }
+        self.warn_of_dropped(&schedule)?;
+        let evaluation = match (Schedule::evaluation(workload, *np)?, input.evaluation) {
+            (Some(schedule), Some(source)) => {
+                self.log.event(&Event::StepsPerEvaluation { workload, schedule })?;
+                self.warn_of_dropped(&schedule)?;
+                Some(EvaluationSet { schedule, source: Arc::new(source) })
+            }
+            _ => None,
+        };
+        let job = Job {
+            workload: workload.clone(),
+            schedule,
+            source: Arc::new(input.training),
+            evaluation,
+            requests: input.requests,
+            byte_budget: *byte_budget,
+            co_located: access.shown.co_located,
+            runtime: runtime.clone(),
+        };
+        self.tell(Message::Note(bounds(&job)));
+        let progress = Arc::new(Progress::default());
+        let teller = runtime.spawn({
+            let (progress, results) = (Arc::clone(&progress), Arc::clone(self));
+            async move {
+                loop {
+                    tokio::time::sleep(TELL_EVERY).await;
+                    results.tell(progress.now().into());
+                }
+            }
+        });
+        let observer: Arc<dyn Observer> = Arc::<Self>::clone(self);
+        let outcome = feedrate_training::run(job, observer, progress);
+        teller.abort();
+        let record = outcome.map_err(|error| anyhow!(error).context(self.what_is_kept()))?;
+        self.finish(&record)
+    }
+
+    fn warn_of_dropped(&self, schedule: &Schedule) -> anyhow::Result<()> {
+        if schedule.dropped() == 0 {
+            return Ok(());
+        }
+        let Schedule { samples, steps, batch_size, ranks, split } = schedule;
+        let taken = samples - schedule.dropped();
+        let when = match split {
+            feedrate_workload::Split::Train => "epoch",
+            feedrate_workload::Split::Valid => "evaluation",
+        };
+        self.warn(&format!(
+            "{} of {samples} samples are dropped in each {when}: {steps} steps x {batch_size} x \
+             {ranks} ranks take {taken}",
+            schedule.dropped(),
+        ))
+    }
+
+    /// A warning for the log and the user.
     fn warn(&self, text: &str) -> anyhow::Result<()> {
-        Ok(self.log.warning(text)?)
+        self.log.warning(text)?;
+        // The log is the user's console as well.
+        if !self.task.log_on_stderr {
+            self.tell(Message::Note(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn tell(&self, message: Message) {
+        (self.tell)(message);
     }
 
     fn report(&self, record: &RunRecord) -> RunReport {
-        let Task { origin, workload, access, np, .. } = &self.task;
-        RunReport::new(
+        let Task { origin, workload, access, np, configuration, .. } = &self.task;
+        let mut report = RunReport::new(
             origin.clone(),
             workload.clone(),
             self.host.clone(),
             access.shown.clone(),
             *np,
             record.clone(),
-        )
+        );
+        report.configuration.clone_from(configuration);
+        report
     }
 
-    fn save(&self, record: &RunRecord) -> Result<(), feedrate_report::ReportError> {
+    fn save(&self, record: &RunRecord) -> Result<(), ReportError> {
         let report = self.report(record);
         write_results(&self.task.folder, &report)?;
         report.save(&self.task.folder)?;
@@ -236,6 +265,16 @@ impl Results {
     }
 }
 
+/// What the loaders may hold, for the user.
+fn bounds(job: &Job) -> String {
+    let ranks = job.schedule.ranks;
+    let most = job.most_held();
+    format!(
+        "batches and files read ahead take at most {most} ({ranks} x {})",
+        ByteCount(most.0 / u64::from(ranks))
+    )
+}
+
 impl Observer for Results {
     fn epoch_starts(&self, epoch: u32, steps: u64) {
         let overridden = self.task.workload.train.total_training_steps.is_some();
@@ -244,10 +283,31 @@ impl Observer for Results {
         let _ = self.log.event(&Event::BlockStarting { block: 1 });
     }
 
+    fn evaluation_starts(&self, _: u32, _: u64) {
+        // The log tells it with the rest of the epoch, from its record.
+    }
+
+    fn warned(&self, text: &str) {
+        let _ = self.warn(text);
+    }
+
     fn epoch_ended(&self, record: &RunRecord) -> Result<(), String> {
         self.save(record).map_err(|error| format!("{:#}", anyhow!(error)))?;
         self.finished_epochs.store(record.epochs.len() as u32, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Shows what a training tells.
+pub(crate) fn show(bar: &indicatif::ProgressBar, steps: u64, quiet: bool, message: Message) {
+    match message {
+        Message::Progress { epoch, steps: done, wall_au_percent } => {
+            bar.set_position(u64::from(epoch.saturating_sub(1)) * steps + done);
+            let au = wall_au_percent.map_or_else(String::new, |au| format!("  AU {au:.1} %"));
+            bar.set_message(format!("epoch {epoch}{au}"));
+        }
+        Message::Note(text) => bar.suspend(|| note(quiet, text)),
+        Message::Failed(_) => {}
     }
 }
 
@@ -272,7 +332,7 @@ pub(crate) fn train_task() -> anyhow::Result<Outcome> {
     };
     let runtime = crate::commands::runtime()?;
     let outcome = Input::open(&task.access, &task.workload, task.verify, runtime.handle())
-        .and_then(|input| execute(&task, input, runtime.handle(), tell));
+        .and_then(|input| Results::begin(task, tell)?.train(input, runtime.handle()));
     if let Err(error) = &outcome {
         // What is kept, and where, the sweep says itself.
         let causes = error.chain().skip(usize::from(error.is::<Kept>()));

@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{ReportError, RunReport, file};
 
-pub use snapshot::{write_snapshot, write_snapshot_into};
+pub use snapshot::{write_own_snapshot, write_snapshot, yaml};
 
 /// The name of the snapshot's folder in a run's folder, unless another one is asked for.
 pub const SNAPSHOT_FOLDER: &str = "dlio_config";

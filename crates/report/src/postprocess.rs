@@ -408,7 +408,7 @@ mod tests {
             "dataset": {"record_length_bytes": 1_048_576.0},
             "reader": {"batch_size": 2},
         });
-        dlio::write_snapshot(folder.path(), &config, &[], "t0").unwrap();
+        dlio::write_own_snapshot(folder.path(), &config, &[], "t0").unwrap();
         let written = report(&folder);
         assert_eq!(written.warnings, [""; 0]);
         assert_eq!(written.path, folder.path().join("DLIO_org_model_1_report.txt"));

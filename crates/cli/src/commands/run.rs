@@ -1,94 +1,110 @@
 //! `feedrate run`: one training in this process.
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use feedrate_dataset::DiscoverError;
 use feedrate_metrics::record::Stamp;
+use feedrate_report::dlio::write_own_snapshot;
 use feedrate_report::folders::create_run_folder;
+use feedrate_report::{ConfiguredValue, RunReport};
 use feedrate_workload::Schedule;
 
-use super::datagen::{command_line, generate_into, told};
-use super::{check_reading, note, note_warnings, runtime};
+use super::datagen::command_line;
+use super::{check_reading, note_warnings, runtime, settled};
 use crate::args::RunArgs;
+use crate::data::{self, Input, generate_into, told};
 use crate::environment::Environment;
 use crate::exit::{Outcome, usage};
 use crate::interrupt::exit_on_signal;
+use crate::launcher::refuse_ranks;
 use crate::output::{say, say_json};
 use crate::progress;
 use crate::store::{Access, require_named, resolve_workload};
-use crate::training::{Input, Message, Task, execute};
+use crate::training::{Results, Task, show};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let quiet = args.output.show.quiet;
+    let np = args.np.get();
     let environment = Environment::capture()?;
+    refuse_ranks(&environment.variables)?;
     let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
-    require_named(&resolved, "run")?;
     note_warnings(quiet, &resolved);
-    let workload = &resolved.workload;
-    if !workload.workflow.train && !workload.workflow.generate_data {
+    let workload = settled(&resolved, np);
+    let workflow = workload.workflow;
+    if !workflow.train && !workflow.generate_data && !workflow.checkpoint {
         return Err(usage(
             "nothing to do: workflow.train and workflow.generate_data are both false. Set one of \
              them, such as --set workflow.train=true",
         ));
     }
-    check_reading(workload, &args.read)?;
-    let schedule = Schedule::new(workload, args.np.get())?;
+    data::check(&workload, np)?;
+    require_named(&resolved, "run")?;
+    check_reading(&workload, &args.read)?;
     let access = Access::new(&resolved, &args.upload, &environment)?;
     let runtime = runtime()?;
     exit_on_signal(runtime.handle(), "epochs that were finished are kept");
-    if workload.workflow.generate_data {
-        let (summary, location) = generate_into(&access, workload, runtime.handle(), quiet)?;
-        if !workload.workflow.train {
-            say(format_args!("{} in {location}", told(&summary)));
-            return Ok(Outcome::Finished);
-        }
-        note(quiet, told(&summary));
+    if workflow.generates_only() {
+        let (summary, location) = generate_into(&access, &workload, runtime.handle(), quiet)?;
+        say(format_args!("{} in {location}", told(&summary)));
+        return Ok(Outcome::Finished);
     }
-    let input = Input::open(&access, workload, args.read.verify, runtime.handle())
-        .map_err(|error| with_command(error, args, workload.dataset.num_files_train))?;
+    // A run that finds no data leaves no folder.
+    let input = if workflow.generate_data {
+        None
+    } else {
+        let files = workload.dataset.num_files_train;
+        let input = Input::open(&access, &workload, args.read.verify, runtime.handle());
+        Some(input.map_err(|error| with_command(error, args, files))?)
+    };
     let folder = match &workload.output.folder {
         // The flag stands above file and environment.
         Some(folder) if args.output.results_dir.is_none() => folder.clone(),
         _ => create_run_folder(args.output.results_dir(), &workload.model.name, Stamp::now())?,
     };
+    let origin = environment.origin("feedrate", &args.workload.workload);
+    let (config, overrides) = (&resolved.composed, &resolved.overrides);
+    write_own_snapshot(&folder, config, overrides, &origin.workload_name)?;
+
+    let steps = Schedule::new(&workload, np)?.steps;
+    let bar = progress::training(steps * u64::from(workload.train.epochs), np, quiet);
     let task = Task {
-        workload: workload.clone(),
-        np: args.np.get(),
+        workload,
+        configuration: resolved.values.iter().map(ConfiguredValue::from).collect(),
+        np,
         access,
-        origin: environment.origin(&args.workload.workload),
+        origin,
         verify: args.read.verify,
         byte_budget: args.read.byte_budget(),
-        config: serde_json::to_value(&resolved.composed)?,
-        overrides: resolved.overrides.clone(),
-        folder,
+        folder: folder.clone(),
+        log_on_stderr: false,
     };
-    let bar =
-        progress::training(schedule.steps * u64::from(workload.train.epochs), args.np.get(), quiet);
-    let outcome = execute(&task, input, runtime.handle(), {
+    let results = Results::begin(task, {
         let bar = bar.clone();
-        move |message| show(&bar, schedule.steps, quiet, message)
-    });
+        move |message| show(&bar, steps, quiet, message)
+    })?;
+    let outcome = results.play(input, runtime.handle(), quiet);
     bar.finish_and_clear();
-    let report = outcome?;
+    let report = outcome.inspect_err(|error| results.failed(error))?;
+    let report = report.context("the run left no report")?;
     if args.output.show.json {
         say_json(&report.figures())?;
     } else {
-        say(format_args!("{report}results in {}", task.folder.display()));
+        say(format_args!("{report}results in {}", folder.display()));
     }
-    let met = report.figures().au_met == Some(true);
-    Ok(if args.require_au && !met { Outcome::TargetMissed } else { Outcome::Finished })
+    outcome_of(&report, args.workload.strict, args.require_au)
 }
 
-/// Shows what a training tells.
-pub(super) fn show(bar: &indicatif::ProgressBar, steps: u64, quiet: bool, message: Message) {
-    match message {
-        Message::Progress { epoch, steps: done, wall_au_percent } => {
-            bar.set_position(u64::from(epoch.saturating_sub(1)) * steps + done);
-            let au = wall_au_percent.map_or_else(String::new, |au| format!("  AU {au:.1} %"));
-            bar.set_message(format!("epoch {epoch}{au}"));
-        }
-        Message::Note(text) => bar.suspend(|| note(quiet, text)),
-        Message::Failed(_) => {}
+/// What a finished run means for the exit code.
+pub(crate) fn outcome_of(
+    report: &RunReport,
+    strict: bool,
+    require_au: bool,
+) -> anyhow::Result<Outcome> {
+    let figures = report.figures();
+    if let Some(reason) = figures.not_measurable_reason.as_ref().filter(|_| strict) {
+        return Err(anyhow!("AU is not measurable, which --strict does not accept: {reason}"));
     }
+    let met = figures.au_met == Some(true);
+    Ok(if require_au && !met { Outcome::TargetMissed } else { Outcome::Finished })
 }
 
 /// Tells with a missing data set how to generate it.

@@ -13,25 +13,31 @@ use anyhow::{Context, bail};
 use feedrate_metrics::process::ProcessUsage;
 use feedrate_metrics::record::Stamp;
 use feedrate_metrics::units::Seconds;
+use feedrate_report::dlio::write_own_snapshot;
 use feedrate_report::folders::{create_np_folder, create_sweep_folder};
-use feedrate_report::{HostFacts, Origin, ProcessFacts, RunReport, Series, Study, Sweep, SweepRun};
-use feedrate_workload::Schedule;
+use feedrate_report::{
+    ConfiguredValue, HostFacts, Origin, ProcessFacts, RunReport, Series, Study, Sweep, SweepRun,
+};
+
+use feedrate_workload::Workload;
 
 use self::child::run_child;
 use self::plan::{Planned, plan};
 use super::serve::exports;
-use super::{check_reading, note, runtime};
+use super::{check_reading, runtime, settled};
 use crate::args::SweepArgs;
 use crate::embedded::EmbeddedServer;
 use crate::environment::Environment;
 use crate::exit::{Outcome, usage};
 use crate::interrupt::exit_on_signal;
-use crate::output::{say, say_json, tell};
+use crate::launcher::refuse_ranks;
+use crate::output::{note, say, say_json, tell};
 use crate::store::Access;
 use crate::training::Task;
 
 pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
     let environment = Environment::capture()?;
+    refuse_ranks(&environment.variables)?;
     let mut planned = plan(args, &environment)?;
     note_warnings(args.output.show.quiet, &planned);
     for series in &planned {
@@ -44,7 +50,8 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
             ));
         }
         for np in &args.np {
-            Schedule::new(workload, np.get()).with_context(|| format!("{}NP {np}", series.at()))?;
+            crate::data::check(workload, np.get())
+                .with_context(|| format!("{}NP {np}", series.at()))?;
         }
     }
     data::keep_apart(&mut planned, args, &environment)?;
@@ -72,7 +79,7 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
         .map(|(planned, access)| Lane {
             planned,
             access,
-            origin: environment.origin(&planned.workload.workload),
+            origin: environment.origin("feedrate", &planned.workload.workload),
         })
         .collect();
     let turns = Turns { args, lanes, server_pid: server.as_ref().map(EmbeddedServer::pid) };
@@ -87,11 +94,19 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
 
 /// Says what is odd about the workloads, and what several have in common once.
 fn note_warnings(quiet: bool, planned: &[Planned]) {
-    if planned.iter().any(|series| series.resolved.workload.output.folder.is_some()) {
+    let any =
+        |what: fn(&Workload) -> bool| planned.iter().any(|series| what(&series.resolved.workload));
+    if any(|workload| workload.output.folder.is_some()) {
         note(
             quiet,
             "warning: output.folder has no effect on a sweep, which has a folder for each run below \
              --results-dir",
+        );
+    }
+    if any(|workload| !workload.dataset.keep_files) {
+        note(
+            quiet,
+            "warning: dataset.keep_files has no effect on a sweep, which reads its set often",
         );
     }
     let mut said = Vec::new();
@@ -165,16 +180,19 @@ impl Turns<'_> {
     fn run_np(&self, lane: &Lane, np: u32, sweep: &Path) -> anyhow::Result<SweepRun> {
         let (args, resolved) = (self.args, &lane.planned.resolved);
         let folder = create_np_folder(sweep, np, &resolved.workload.model.name, Stamp::now())?;
+        let (config, overrides) = (&resolved.composed, &resolved.overrides);
+        let name = &lane.origin.workload_name;
+        write_own_snapshot(&folder, config, overrides, name)?;
         let task = Task {
-            workload: resolved.workload.clone(),
+            workload: settled(resolved, np),
+            configuration: resolved.values.iter().map(ConfiguredValue::from).collect(),
             np,
             access: lane.access.clone(),
             origin: lane.origin.clone(),
             verify: args.read.verify,
             byte_budget: args.read.byte_budget(),
-            config: serde_json::to_value(&resolved.composed)?,
-            overrides: resolved.overrides.clone(),
             folder: folder.clone(),
+            log_on_stderr: false,
         };
         let server_cpu_before = self.server_cpu();
         let started = Instant::now();

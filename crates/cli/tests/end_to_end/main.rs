@@ -6,12 +6,14 @@
 //! about time stands in [`timing`], which runs alone (`.config/nextest.toml`) and asserts shapes.
 
 mod command_line;
+mod dlio_benchmark;
 mod endpoints;
 mod files;
 mod interrupts;
 mod order;
 mod pipelines;
 mod retries;
+mod semantics;
 mod series;
 mod steps;
 mod stores;

@@ -7,7 +7,7 @@ mod python;
 mod server;
 
 pub(crate) use call::{Call, Running, Said};
-pub(crate) use place::{B0, Place, files_below};
+pub(crate) use place::{B0, Place, RunFolder, files_below};
 pub(crate) use processes::{Process, children_of};
 pub(crate) use python::python;
 pub(crate) use server::{Server, environment_of, serve};

@@ -7,9 +7,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, bail};
 use feedrate_workload::Schedule;
 
-use crate::commands::run::show;
 use crate::progress;
-use crate::training::{Message, Task};
+use crate::training::{Message, Task, show};
 
 /// Runs `task` in a child process, showing its progress; returns why it failed, if it did.
 ///

@@ -17,9 +17,10 @@ use tokio::runtime::Handle;
 
 use super::plan::Planned;
 use crate::args::SweepArgs;
-use crate::commands::datagen::{command_line, generate_into, told};
-use crate::commands::note;
+use crate::commands::datagen::command_line;
+use crate::data::{generate_into, told};
 use crate::environment::Environment;
+use crate::output::note;
 use crate::store::Access;
 
 /// The embedded server's memory store may take this share of the memory that is free.

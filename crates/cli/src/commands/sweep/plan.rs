@@ -1,6 +1,9 @@
 //! What a sweep consists of: one series, or one for each accelerator and pipeline to be compared.
 
-use feedrate_workload::{Override, Resolved, presets};
+use std::collections::BTreeSet;
+
+use feedrate_workload::presets::{self, Group};
+use feedrate_workload::{Override, Resolved};
 
 use crate::args::{SweepArgs, WorkloadArgs};
 use crate::environment::Environment;
@@ -89,7 +92,13 @@ fn workloads(args: &SweepArgs) -> anyhow::Result<Vec<(Option<String>, WorkloadAr
     if args.accelerators.is_empty() {
         return Ok(vec![(None, args.workload.clone())]);
     }
-    let names: Vec<&str> = presets::names().collect();
+    // The others are not called by an accelerator.
+    let for_accelerators = |group| matches!(group, Group::Current | Group::Earlier | Group::Draft);
+    let names: Vec<&str> = presets::all()
+        .iter()
+        .filter(|preset| for_accelerators(preset.group))
+        .map(|preset| preset.name)
+        .collect();
     let found = presets_of(&args.workload.workload, &args.accelerators, &names)?;
     let workload = |name: &str| WorkloadArgs { workload: name.to_owned(), ..args.workload.clone() };
     Ok(args.accelerators.iter().cloned().map(Some).zip(found.into_iter().map(workload)).collect())
@@ -108,7 +117,8 @@ fn presets_of<'a>(
         split(workload).0
     } else {
         let mut models: Vec<&str> = presets.iter().map(|preset| split(preset).0).collect();
-        models.dedup();
+        let mut seen = BTreeSet::new();
+        models.retain(|model| seen.insert(*model));
         return Err(usage(format!(
             "--accelerators compares built-in workloads of one model, and {workload:?} is neither a \
              model nor one of its workloads: the models are {}",

@@ -20,6 +20,10 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The program under test.
 pub(crate) const FEEDRATE: &str = env!("CARGO_BIN_EXE_feedrate");
+/// What stands where DLIO stood.
+pub(crate) const DLIO: &str = env!("CARGO_BIN_EXE_dlio_benchmark");
+pub(crate) const DLIO_QUERY: &str = env!("CARGO_BIN_EXE_dlio_benchmark_query");
+pub(crate) const DLIO_POSTPROCESSOR: &str = env!("CARGO_BIN_EXE_dlio_postprocessor");
 
 /// A call that is being put together. It leads a process group of its own, as under a shell.
 #[must_use]
@@ -28,10 +32,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call with nothing in its environment but `PATH`.
+    /// A call with nothing in its environment but `PATH`, and the wish to leave the page cache of the
+    /// machine alone, which others use.
     pub(super) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.env_clear().stdin(Stdio::null()).process_group(0);
+        command.env("FEEDRATE_DROP_CACHES", "never");
         if let Some(path) = std::env::var_os("PATH") {
             command.env("PATH", path);
         }

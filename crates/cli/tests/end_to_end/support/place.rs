@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::call::{Call, FEEDRATE};
+use super::call::{Call, DLIO, DLIO_POSTPROCESSOR, DLIO_QUERY, FEEDRATE};
 
 /// The base workload of the cases: 16 npz files of 256 x 256 bytes, batch 4.
 pub(crate) const B0: &str = "\
@@ -58,6 +58,21 @@ impl Place {
     /// `feedrate` with the words of `line`, called here.
     pub(crate) fn feedrate(&self, line: &str) -> Call {
         self.call(FEEDRATE).args(line)
+    }
+
+    /// `dlio_benchmark` with the words of `line`, called here.
+    pub(crate) fn dlio(&self, line: &str) -> Call {
+        self.call(DLIO).args(line)
+    }
+
+    /// `dlio_benchmark_query` with the words of `line`, called here.
+    pub(crate) fn dlio_query(&self, line: &str) -> Call {
+        self.call(DLIO_QUERY).args(line)
+    }
+
+    /// `dlio_postprocessor` with the words of `line`, called here.
+    pub(crate) fn dlio_postprocessor(&self, line: &str) -> Call {
+        self.call(DLIO_POSTPROCESSOR).args(line)
     }
 
     /// A shell that runs `script` here and finds `feedrate` in its `PATH`.
