@@ -21,7 +21,7 @@ const LARGEST_FILE: u64 = u32::MAX as u64;
 /// Sizes that deviate are kept in a table, which must fit into memory: 0.8 GB of it.
 const MOST_SIZES: u64 = 100_000_000;
 
-/// NumPy reads arrays of at most 32 dimensions (64 from 2.0 on), the samples' among them.
+/// `NumPy` reads arrays of at most 32 dimensions (64 from 2.0 on), the samples' among them.
 const MOST_DIMS: usize = 31;
 
 /// The files of a set, by index.
@@ -88,7 +88,8 @@ pub enum FormatError {
     },
     /// A record has more dimensions than readers know.
     #[error(
-        "dataset.record_dims has {configured} dimensions, but NumPy reads at most {MOST_DIMS} of a record: join some"
+        "dataset.record_dims has {configured} dimensions, but NumPy reads at most {MOST_DIMS} of a \
+         record: join some"
     )]
     TooManyDims {
         /// Dimensions of `dataset.record_dims`.

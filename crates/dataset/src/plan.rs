@@ -18,8 +18,9 @@ const SAMPLES: u64 = 0x7361_6d70_6c65_7300;
 /// What is added to the keys of evaluations, so that one seed gives both sets orders of their own.
 const VALID: u64 = 0x7661_6c69_6400_0000;
 
-/// The order in which the ranks read the samples of one epoch, or of one evaluation. Every rank computes the same plan; it
-/// depends on the workload, the number of ranks and the epoch, not on readers or timing.
+/// The order in which the ranks read the samples of one epoch, or of one evaluation. Every rank
+/// computes the same plan; it depends on the workload, the number of ranks and the epoch, not on
+/// readers or timing.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     files: FileOrder,

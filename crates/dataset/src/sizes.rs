@@ -68,12 +68,12 @@ mod tests {
 
     fn sides_of(set: &Dataset, split: Split) -> Vec<[u64; 2]> {
         let sizes = Sizes::new(set, split);
-        let sides = |file| {
+        let two = |file| {
             let dims: Vec<_> = sizes.dims(file).collect();
             assert_eq!(sizes.elements(file), dims.iter().product::<u64>());
             dims.try_into().expect("two sides")
         };
-        (0..set.files(split)).map(sides).collect()
+        (0..set.files(split)).map(two).collect()
     }
 
     fn sides(files: u64, record_length: f64, stdev: f64) -> Vec<[u64; 2]> {

@@ -332,8 +332,8 @@ fn size(path: &Path) -> Result<u64, Cause> {
 /// Removes the file at `path`, if there is one, and the folders below `root` that it leaves empty.
 fn remove(path: &Path, root: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
-        Err(error) if !walk::is_no_folder(&error) => return Err(error),
-        _ => {}
+        Err(error) if walk::is_no_folder(&error) => return Ok(()),
+        other => other?,
     }
     for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
         // One that holds something stays, and so does one that is a link to elsewhere.

@@ -102,7 +102,7 @@ fn look_at(entry: &DirEntry) -> io::Result<Option<Entry>> {
     Ok(Some(Entry { name, size: metadata.len() }))
 }
 
-/// Whether `error` says that a folder, or a file in one, is not there.
+/// Whether `error` says that there is no such folder, or no such file in one.
 pub(super) fn is_no_folder(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
