@@ -73,7 +73,7 @@ fn the_defaults_are_those_of_an_empty_workload() {
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     std::fs::write(&file, "{}").unwrap();
     let workload = file.path().to_str().unwrap().to_owned();
-    let resolved = resolve(&Request { workload, ..Request::default() }).unwrap();
+    let resolved = resolve(&Request { workload: workload.into(), ..Request::default() }).unwrap();
     let mut defaults = BTreeMap::new();
     for value in &resolved.values {
         assert_eq!(value.origin, Origin::Default, "{}", value.key);

@@ -1,15 +1,16 @@
 //! DLIO YAML, overrides and environment into one checked workload.
 //!
-//! [`resolve()`] takes a [`Request`] (a preset's name or a file, options of the command line, the
-//! environment as a map) and gives a [`Workload`], in which every value is present and every rule
-//! kept, or all the problems at once. On the way a file becomes a tree of nodes that know where they
-//! stand ([`tree`]), options become such trees too ([`Override`]), and old spellings become present
-//! ones. Layers, highest first: command line, workload file, environment, `.env`, shared
+//! [`resolve()`] takes a [`Request`] (a preset's name, a file or a composition of files, options of the
+//! command line, the environment as a map) and gives a [`Workload`], in which every value is present and
+//! every rule kept, or all the problems at once. On the way a file becomes a tree of nodes that know where
+//! they stand ([`tree`]), options change it ([`Override`]), and old spellings become present ones. The
+//! command line of `dlio_benchmark` is in [`hydra`]. Layers, highest first: command line, workload file, environment, `.env`, shared
 //! configuration of other tools, default.
 
 #[cfg(test)]
 mod documentation;
 mod environment;
+pub mod hydra;
 mod interpolation;
 mod location;
 mod origin;
@@ -29,7 +30,8 @@ pub use location::clean_prefix;
 pub use origin::{Origin, Remark};
 pub use overrides::Override;
 pub use resolve::{
-    Request, ResolveError, Resolved, ResolvedValue, Secrets, SharedValue, StoreDefaults, resolve,
+    Configuration, Request, ResolveError, Resolved, ResolvedValue, Secrets, SharedValue, Source,
+    StoreDefaults, compose, resolve,
 };
 pub use schedule::{Schedule, ScheduleError};
 pub use schema::names_secret;

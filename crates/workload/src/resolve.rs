@@ -15,9 +15,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::ZonedDateTime;
+
 use crate::environment::{Environment, Variables};
+use crate::hydra::{self, Composed, Composition};
+use crate::interpolation::{Interpolation, Scope};
 use crate::origin::{Findings, Origin, Remark};
-use crate::overrides::Override;
+use crate::overrides::{Override, WORKLOAD};
 use crate::presets;
 use crate::schema;
 use crate::settings::Settings;
@@ -25,11 +29,38 @@ use crate::tree::yaml::{self, YamlError};
 use crate::tree::{Entry, Mapping, Node, Value};
 use crate::workload::Workload;
 
+/// Where the workload is described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The name of a preset or the path of a file.
+    Named(String),
+    /// Configuration files, of which the overrides choose some, as `dlio_benchmark` has it.
+    Composed(Composition),
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Named(String::new())
+    }
+}
+
+impl From<String> for Source {
+    fn from(name: String) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl From<&str> for Source {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
 /// What is to be resolved.
 #[derive(Clone, Default)]
 pub struct Request {
-    /// The name of a preset or the path of a file.
-    pub workload: String,
+    /// Where the workload is described.
+    pub workload: Source,
     /// Options of the command line; a later one wins over an earlier one of the same key.
     pub overrides: Vec<Override>,
     /// The environment of the process.
@@ -42,6 +73,10 @@ pub struct Request {
     pub aws: bool,
     /// Whether unknown keys and variables are problems (`--strict`).
     pub strict: bool,
+    /// The start of the run, which `${now:FORMAT}` shows.
+    pub started: Option<ZonedDateTime>,
+    /// The working directory, which `${hydra:runtime.cwd}` shows.
+    pub directory: PathBuf,
 }
 
 /// Shows names of variables only: their values may be secrets.
@@ -55,6 +90,8 @@ impl fmt::Debug for Request {
             .field("store_defaults", &self.store_defaults)
             .field("aws", &self.aws)
             .field("strict", &self.strict)
+            .field("started", &self.started)
+            .field("directory", &self.directory)
             .finish()
     }
 }
@@ -106,8 +143,11 @@ pub struct Resolved {
     /// File and overrides joined, in present spelling, interpolations unresolved, secrets left out.
     /// It is what stands below `workload:` in the results' `config.yaml`.
     pub composed: Node,
-    /// The overrides as `++workload.KEY=VALUE`, for the results' `overrides.yaml`.
+    /// The overrides, for the results' `overrides.yaml`: as typed on Hydra's command line, without those
+    /// of `hydra` itself, others as `++workload.KEY=VALUE`.
     pub overrides: Vec<String>,
+    /// Where the run keeps its files, if the workload was composed as Hydra does.
+    pub run: Option<hydra::Run>,
     /// What named the store (`--bucket bench`, `environment AWS_ENDPOINT_URL`); `None` if nothing
     /// did, and the target is DLIO's default folder. Keys of a store alone name none.
     pub store_named: Option<String>,
@@ -171,6 +211,44 @@ pub enum ResolveError {
     /// The file is no YAML, or uses what is refused.
     #[error("the workload file cannot be used: {0}")]
     Yaml(YamlError),
+    /// A folder of configuration files is missing.
+    #[error("{option} {}: no such folder", path.display())]
+    NoConfigFolder {
+        /// The option that names it.
+        option: &'static str,
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The primary configuration file is missing.
+    #[error("no primary configuration file {name:?} (--config-name): looked for {name}.yaml in {}",
+        places.join(", "))]
+    NoConfig {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        places: Vec<String>,
+    },
+    /// A group of configuration files has no such file.
+    #[error("no {group} {name:?} ({origin}): there are {}{}", choices.join(", "),
+        schema::nearest(name, choices.iter().map(String::as_str))
+            .map(|nearest| format!("; did you mean {nearest}?"))
+            .unwrap_or_default())]
+    UnknownChoice {
+        /// The group, such as `workload`.
+        group: String,
+        /// What was asked for.
+        name: String,
+        /// Where it was asked for.
+        origin: Origin,
+        /// What there is.
+        choices: Vec<String>,
+    },
+    /// What was composed has no workload.
+    #[error("the configuration {config:?} names no workload: choose one with workload=NAME")]
+    NoWorkload {
+        /// The primary configuration file.
+        config: String,
+    },
     /// Keys or values are wrong; all that are.
     #[error("{}", list(problems, warnings))]
     Invalid {
@@ -193,8 +271,92 @@ fn list(problems: &[Remark], warnings: &[Remark]) -> String {
 
 /// Joins the layers of `request` into a workload, or lists every problem in them.
 pub fn resolve(request: &Request) -> Result<Resolved, ResolveError> {
-    let (name, text) = source(&request.workload)?;
-    resolve_text(&Arc::from(name), &text, request)
+    finish(layers(request)?, request)
+}
+
+/// A configuration as files and command line describe it, before its values are looked at.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// The root, a mapping with `workload` in it: in present spelling, secrets left out.
+    pub root: Node,
+    /// What is odd but not wrong.
+    pub warnings: Vec<Remark>,
+    /// What is accepted and makes no difference.
+    pub notes: Vec<Remark>,
+}
+
+/// Joins files and command line of `request` without a look at types, ranges and rules. With
+/// `interpolate` each `${...}` is replaced by what it stands for.
+///
+/// # Errors
+/// As for [`resolve`], for files and overrides only, and for an interpolation that stands for nothing.
+pub fn compose(request: &Request, interpolate: bool) -> Result<Configuration, ResolveError> {
+    let layers = layers(request)?;
+    let mut root = layers.root.clone();
+    if let Some(workload) = root.child_mut(WORKLOAD) {
+        *workload = without_secrets(workload.clone(), "");
+    }
+    root = without_secrets(root, "");
+    let Findings { mut problems, warnings, notes, .. } = layers.findings;
+    if interpolate {
+        let scope = scope(&layers.root, layers.hydra.as_ref(), request);
+        match Interpolation::at(scope, "").resolve(&root) {
+            Ok(resolved) => root = resolved,
+            Err(text) => problems.push(Remark::about_key(&root.origin, WORKLOAD, text)),
+        }
+    }
+    if problems.is_empty() {
+        Ok(Configuration { root, warnings, notes })
+    } else {
+        Err(ResolveError::Invalid { problems, warnings })
+    }
+}
+
+/// Files and command line, joined.
+struct Layers {
+    /// The mapping that holds `workload`.
+    root: Node,
+    /// Facts about the run.
+    hydra: Option<Node>,
+    findings: Findings,
+}
+
+/// Joins what describes the workload with the overrides.
+fn layers(request: &Request) -> Result<Layers, ResolveError> {
+    match &request.workload {
+        Source::Named(workload) => {
+            let (name, text) = source(workload)?;
+            layers_of_text(&Arc::from(name), &text, request)
+        }
+        Source::Composed(composition) => {
+            let mut findings = Findings::default();
+            let Composed { mut root, hydra, overrides } =
+                composition.compose(&request.overrides, &request.directory, &mut findings)?;
+            for option in overrides {
+                option.apply(&mut root, &mut findings);
+            }
+            Ok(Layers { root, hydra: Some(hydra), findings })
+        }
+    }
+}
+
+fn layers_of_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Layers, ResolveError> {
+    let mut findings = Findings::default();
+    let mut workload = workload_node(yaml::read(name, text).map_err(ResolveError::Yaml)?)?;
+    schema::modernize(&mut workload, &mut findings.warnings);
+    let mut root = Node::nested(WORKLOAD, workload);
+    for option in &request.overrides {
+        option.apply(&mut root, &mut findings);
+    }
+    Ok(Layers { root, hydra: None, findings })
+}
+
+fn scope<'a>(root: &'a Node, hydra: Option<&'a Node>, request: &'a Request) -> Scope<'a> {
+    Scope { root, hydra, started: request.started.as_ref(), environment: environment(request) }
+}
+
+fn environment(request: &Request) -> Environment<'_> {
+    Environment { environment: &request.environment, dotenv: &request.dotenv }
 }
 
 /// Name and text of a workload: a preset if there is one of that name, else a file.
@@ -216,32 +378,31 @@ fn source(workload: &str) -> Result<(String, String), ResolveError> {
 }
 
 /// Reads at most one byte more than the YAML reader takes, so that it refuses what is too long.
-fn read_file(path: &Path) -> io::Result<String> {
+pub(crate) fn read_file(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(yaml::MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn resolve_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Resolved, ResolveError> {
-    let mut findings = Findings::default();
-    let mut tree = workload_node(yaml::read(name, text).map_err(ResolveError::Yaml)?)?;
-    schema::modernize(&mut tree, &mut findings.warnings);
-    for option in &request.overrides {
-        match option.tree() {
-            Ok(mut over) => {
-                schema::modernize(&mut over, &mut findings.warnings);
-                tree.merge(over);
-            }
-            Err(problem) => findings.problems.push(problem),
-        }
+/// Reads every value and checks every rule.
+fn finish(layers: Layers, request: &Request) -> Result<Resolved, ResolveError> {
+    let Layers { mut root, hydra, mut findings } = layers;
+    if let Some(workload) = root.get(WORKLOAD) {
+        schema::check(workload, &mut findings);
     }
-    schema::check(&tree, &mut findings);
-
-    let environment = Environment { environment: &request.environment, dotenv: &request.dotenv };
+    let environment = environment(request);
     environment.check(&mut findings);
-    let mut settings = Settings::new(&tree, environment, &request.store_defaults);
+    let scope = scope(&root, hydra.as_ref(), request);
+    let mut settings = Settings::new(scope, environment, &request.store_defaults);
     let (workload, store_named) = keys::workload(&mut settings, request.aws);
     let secrets = secrets::secrets(&mut settings, environment);
+    let run = match hydra.is_some().then(|| hydra::run(scope, &workload.model.name)).transpose() {
+        Ok(run) => run,
+        Err(problem) => {
+            settings.problems.push(problem);
+            None
+        }
+    };
 
     let Findings { mut problems, unknown, mut warnings, notes } = findings;
     let strict = if request.strict { &mut problems } else { &mut warnings };
@@ -253,14 +414,19 @@ fn resolve_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Resolv
     }
     let mut values = settings.values;
     values.sort_by_key(|value| schema::position(value.key));
+    let overrides = request.overrides.iter().filter(|option| !hydra::concerns(option));
+    let overrides = overrides.map(Override::text).filter(|text| !text.is_empty());
+    let overrides = overrides.map(str::to_owned).collect();
+    let composed = root.take(WORKLOAD).unwrap_or(root);
     Ok(Resolved {
         workload,
         secrets,
         warnings,
         notes,
         values,
-        composed: without_secrets(tree, ""),
-        overrides: request.overrides.iter().map(|option| option.text().to_owned()).collect(),
+        composed: without_secrets(composed, ""),
+        overrides,
+        run,
         store_named,
     })
 }
@@ -285,7 +451,7 @@ fn workload_node(mut root: Node) -> Result<Node, ResolveError> {
 }
 
 /// `node`, which stands at `path`, without secrets and what could be misspelt ones.
-fn without_secrets(node: Node, path: &str) -> Node {
+pub(crate) fn without_secrets(node: Node, path: &str) -> Node {
     let Value::Mapping(mapping) = node.value else { return node };
     let mut kept = Mapping::default();
     for entry in mapping.into_entries() {

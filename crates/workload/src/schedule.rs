@@ -131,7 +131,7 @@ mod tests {
         let mut overrides = vec![Override::set("dataset.format=npz")];
         overrides.extend(options.iter().map(|(key, value)| Override::flag("--x", key, *value)));
         let request =
-            Request { workload: "retinanet_b200".to_owned(), overrides, ..Request::default() };
+            Request { workload: "retinanet_b200".into(), overrides, ..Request::default() };
         Schedule::new(&resolve(&request).unwrap().workload, ranks)
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use crate::environment::Environment;
-use crate::interpolation::Interpolation;
+use crate::interpolation::{Interpolation, Scope};
 use crate::origin::{Origin, Remark};
 use crate::resolve::{ResolvedValue, StoreDefaults};
 use crate::schema;
@@ -53,8 +53,8 @@ impl<T: Copy + PartialEq> Choices<T> {
 
 /// Reads keys from the layers and keeps what it finds to say.
 pub(crate) struct Settings<'a> {
-    /// Workload file and command line.
-    tree: &'a Node,
+    /// Workload file and command line, and what values in them can refer to.
+    scope: Scope<'a>,
     environment: Environment<'a>,
     store_defaults: &'a StoreDefaults,
     pub(crate) problems: Vec<Remark>,
@@ -64,18 +64,18 @@ pub(crate) struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     pub(crate) fn new(
-        tree: &'a Node,
+        scope: Scope<'a>,
         environment: Environment<'a>,
         store_defaults: &'a StoreDefaults,
     ) -> Self {
         let (problems, warnings, values) = Default::default();
-        Self { tree, environment, store_defaults, problems, warnings, values }
+        Self { scope, environment, store_defaults, problems, warnings, values }
     }
 
     /// The value of `key` on the command line or in the file, unless null.
     pub(crate) fn find_written(&mut self, key: &str) -> Option<Node> {
-        let node = self.tree.get(key).filter(|node| !node.is_null())?;
-        match Interpolation::new(self.tree, self.environment, key).resolve(node) {
+        let node = self.scope.workload()?.get(key).filter(|node| !node.is_null())?;
+        match Interpolation::new(self.scope, key).resolve(node) {
             Ok(node) => Some(node).filter(|node| !node.is_null()),
             Err(text) => {
                 self.refuse(key, node, text);

@@ -10,7 +10,7 @@ use crate::{Override, Request, Workload, resolve};
 pub fn workload(options: &[&str]) -> Workload {
     let small = ["dataset.format=npz", "dataset.record_length_bytes=4096"];
     let overrides = small.iter().chain(options).map(|&option| Override::set(option)).collect();
-    let workload = "retinanet_b200".to_owned();
+    let workload = "retinanet_b200".into();
     resolve(&Request { workload, overrides, ..Request::default() })
         .unwrap_or_else(|error| panic!("{error}"))
         .workload

@@ -2,8 +2,10 @@
 //! node with the place it came from.
 //!
 //! `yaml` makes a tree of a file, `overrides` makes one of a command line option, and `Node::merge`
-//! lays one over the other. `scalar` decides what an unquoted YAML word means.
+//! lays one over the other. `scalar` decides what an unquoted YAML word means, `python` how a value
+//! looks where Python prints it.
 
+pub(crate) mod python;
 mod scalar;
 pub(crate) mod yaml;
 
@@ -77,7 +79,7 @@ impl Mapping {
         self.entries.push(entry);
     }
 
-    fn get(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
         self.entries.iter().find(|entry| entry.name == name).map(|entry| &entry.node)
     }
 
@@ -124,6 +126,31 @@ impl Node {
     /// The node at a dotted path, null or not.
     pub fn get(&self, path: &str) -> Option<&Node> {
         path.split('.').try_fold(self, |node, name| node.as_mapping()?.get(name))
+    }
+
+    /// The node at `name` of the mapping it holds, to be changed.
+    pub(crate) fn child_mut(&mut self, name: &str) -> Option<&mut Node> {
+        self.as_mapping_mut()?.get_mut(name)
+    }
+
+    /// Whether both hold the same, wherever they stand. A whole number equals the float of its value,
+    /// and the order of names does not matter.
+    pub(crate) fn equals(&self, other: &Node) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Int(int), Value::Float(float)) | (Value::Float(float), Value::Int(int)) => {
+                (*int as f64).total_cmp(float).is_eq()
+            }
+            (Value::Sequence(mine), Value::Sequence(theirs)) => {
+                mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| a.equals(b))
+            }
+            (Value::Mapping(mine), Value::Mapping(theirs)) => {
+                mine.entries.len() == theirs.entries.len()
+                    && mine.entries.iter().all(|entry| {
+                        theirs.get(&entry.name).is_some_and(|node| node.equals(&entry.node))
+                    })
+            }
+            (mine, theirs) => mine == theirs,
+        }
     }
 
     /// Removes and returns the node at a dotted path.
@@ -288,6 +315,16 @@ mod tests {
             (0..1000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
         assert!(read(&deep).is_err());
         refused(&"a".repeat(yaml::MAX_BYTES + 1), "1:1", "at most 131072 are read");
+    }
+
+    #[test]
+    fn equal_is_what_holds_the_same_wherever_it_stands() {
+        let tree = read("a: {x: 1, y: [2, z]}\nb: {y: [2.0, 'z'], x: 1.0}\nc: {x: 1}\nd: '1'\n");
+        let tree = tree.unwrap();
+        let node = |name| tree.get(name).unwrap();
+        assert!(node("a").equals(node("b")));
+        assert!(!node("a").equals(node("c")) && !node("c").equals(node("a")));
+        assert!(!node("d").equals(node("c.x")));
     }
 
     #[test]

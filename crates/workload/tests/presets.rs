@@ -10,7 +10,7 @@ const MIB: f64 = (1_u64 << 20) as f64;
 const GIB: f64 = (1_u64 << 30) as f64;
 
 fn workload(name: &str) -> Workload {
-    let request = Request { workload: name.to_owned(), ..Request::default() };
+    let request = Request { workload: name.into(), ..Request::default() };
     resolve(&request).unwrap_or_else(|error| panic!("{name}: {error}")).workload
 }
 
@@ -56,7 +56,7 @@ fn parameters(workload: &Workload) -> u64 {
 #[test]
 fn every_preset_resolves_and_nothing_in_it_is_unknown() {
     for name in presets::names() {
-        let request = Request { workload: name.to_owned(), ..Request::default() };
+        let request = Request { workload: name.into(), ..Request::default() };
         let resolved = resolve(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
         for warning in resolved.warnings {
             assert!(!warning.to_string().contains("unknown"), "{name}: {warning}");

@@ -71,7 +71,8 @@ impl Given {
     }
 
     fn resolve(&self) -> Result<Resolved, ResolveError> {
-        resolve_text(&Arc::from("bench.yaml"), &self.yaml, &self.request)
+        let layers = layers_of_text(&Arc::from("bench.yaml"), &self.yaml, &self.request)?;
+        finish(layers, &self.request)
     }
 
     #[track_caller]
@@ -138,7 +139,7 @@ fn the_presets_hold_the_published_numbers_and_give_no_warning() {
         ("retinanet_a100_draft", draft, 16, 5, 0.21),
     ];
     for (name, (files, bytes, stdev), batch_size, epochs, seconds) in presets {
-        let request = Request { workload: name.to_owned(), ..Request::default() };
+        let request = Request { workload: name.into(), ..Request::default() };
         let resolved = resolve(&request).unwrap();
         assert_eq!(warnings(&resolved), [""; 0]);
         assert_eq!(resolved.store_named, None);
@@ -727,7 +728,8 @@ fn a_variable_is_a_number_where_one_is_taken_and_text_elsewhere() {
     assert_eq!(resolved.workload.output.folder, Some("20261130".into()));
     let folder = b0().environment("DLIO_OUTPUT_FOLDER", "007").accepted().workload.output.folder;
     assert_eq!(folder, Some("007".into()));
-    b0().environment("DLIO_DROP_CACHES_TIMEOUT", "soon").refused_with(&["DLIO_DROP_CACHES_TIMEOUT"]);
+    b0().environment("DLIO_DROP_CACHES_TIMEOUT", "soon")
+        .refused_with(&["DLIO_DROP_CACHES_TIMEOUT"]);
 }
 
 #[test]
@@ -951,8 +953,8 @@ fn endpoints_are_checked_without_repeating_what_could_be_a_password() {
         ("https://x:443", "https://x"),
         ("https://x:80", "https://x:80"),
     ] {
-        let given =
-            stored(Some("b"), "d").set(&format!("storage.storage_options.endpoint_url={written}"));
+        let given = stored(Some("b"), "d")
+            .set(&format!("storage.storage_options.endpoint_url='{written}'"));
         let resolved = given.accepted();
         let found = value_of(&resolved, "storage.storage_options.endpoint_url");
         assert_eq!(found.split(' ').next(), Some(endpoint));
@@ -1043,7 +1045,7 @@ fn an_endpoint_given_twice_and_one_that_is_none_are_refused() {
     ] {
         let typed = format!("--endpoint-url {list}");
         for given in [
-            b0().set("storage.storage_root=s3://b").set(&format!("{ENDPOINT}=[{list}]")),
+            b0().set("storage.storage_root=s3://b").set(&format!("{ENDPOINT}='{list}'")),
             b0().set("storage.storage_root=s3://b").flag(&typed, ENDPOINT, list),
             b0().environment("DLIO_BUCKET", "b").environment("S3_ENDPOINT_URIS", list),
         ] {
@@ -1128,10 +1130,11 @@ fn interpolations_take_other_keys_and_variables() {
 
     for (value, part) in [
         ("${now:%Y}", "not supported"),
-        ("${.name}", "not supported"),
-        ("${model.name}", "not supported"),
+        ("${hydra:run.dir}", "not supported"),
+        ("${.name}", "circle"),
+        ("${model.name}", "such as ${workload.model.name}"),
         ("${workload.model.nome}", "not set"),
-        ("${workload.dataset}", "list or mapping"),
+        ("${workload.dataset}", "accepts text"),
         ("${oc.env:UNSET}", "UNSET is not set"),
         ("${oc.env:AWS_SECRET_ACCESS_KEY}", "would show a secret"),
         ("${workload.model.name}", "circle"),
@@ -1146,7 +1149,7 @@ fn interpolations_take_other_keys_and_variables() {
 #[test]
 fn an_unknown_workload_is_refused_with_the_presets() {
     let resolve = |workload: &str| {
-        resolve(&Request { workload: workload.to_owned(), ..Request::default() }).unwrap_err()
+        resolve(&Request { workload: workload.into(), ..Request::default() }).unwrap_err()
     };
     let message = resolve("retinanet_b20").to_string();
     assert!(message.contains("retinanet_b200, retinanet_mi355"), "{message}");
@@ -1162,11 +1165,11 @@ fn a_file_is_read_by_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bench.yaml");
     std::fs::write(&path, B0).unwrap();
-    let workload = path.to_str().unwrap().to_owned();
+    let workload = path.to_str().unwrap().into();
     let resolved = resolve(&Request { workload, ..Request::default() }).unwrap();
     assert_eq!(resolved.workload.model.name, "t0");
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
-    let workload = path.to_str().unwrap().to_owned();
+    let workload = path.to_str().unwrap().into();
     let error = resolve(&Request { workload, ..Request::default() }).unwrap_err();
     assert!(matches!(error, ResolveError::Unreadable { .. }), "{error}");
 }
