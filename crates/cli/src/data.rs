@@ -124,7 +124,7 @@ pub(crate) fn settle(workload: &Workload, runtime: &Handle, quiet: bool) {
     let seconds = workload.storage.post_generation_settle_seconds;
     if seconds > 0.0 && matches!(workload.storage.target, Target::S3 { .. }) {
         note(quiet, format_args!("the store gets {seconds} s to settle"));
-        runtime.block_on(tokio::time::sleep(Duration::from_secs_f64(seconds)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_secs_f64(seconds)).await });
     }
 }
 

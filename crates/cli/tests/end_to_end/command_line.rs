@@ -94,7 +94,7 @@ fn the_built_in_workloads_are_listed_and_can_be_looked_into() {
         ("retinanet_h100_draft", "1743042"),
         ("retinanet_a100_draft", "1743042"),
     ] {
-        let line = listed.lines().find(|line| line.starts_with(name)).expect(name);
+        let line = listed.lines().find(|line| line.trim().starts_with(name)).expect(name);
         assert_eq!(line.contains("superseded"), name.ends_with("_draft"), "{line}");
         let values = place.feedrate("config").arg(name).succeeds().stdout;
         assert!(values.contains("dataset.num_files_train") && values.contains(files));

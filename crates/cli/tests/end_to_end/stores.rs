@@ -9,7 +9,7 @@ use crate::support::{B0, Place, Said, serve};
 #[test]
 fn missing_data_is_an_error_with_the_command_that_makes_it() {
     let (place, server) = (Place::new(), serve().start());
-    let overrides = ["dataset.data_folder=data/it's here", "dataset.file_prefix=a b"];
+    let overrides = ["dataset.data_folder=\"data/it's here\"", "dataset.file_prefix=a b"];
     let sweep = || place.feedrate("sweep t0.yaml --np 1 --files 8").set(&overrides).on(&server);
     let said = sweep().fails(1).in_less_than(5).telling(&["0 of 8 files", "--generate"]);
     assert_eq!(server.status().requests.put, 0);
