@@ -45,7 +45,7 @@ pub(crate) struct Change {
 pub(crate) enum Action {
     /// `a.b=V`: the key must be there.
     Change(Node),
-    /// `+a.b=V`: the key must not be there.
+    /// `+a.b=V`: the key must not be there, unless the value is a list or mapping.
     Add(Node),
     /// `++a.b=V`: either.
     Set(Node),
@@ -206,7 +206,8 @@ impl Change {
                 ));
             }
             Action::Add(value) => match found {
-                Some(node) if !node.is_null() && !both_mappings(node, value) => {
+                // Hydra looks at single values only: what has parts is added to what is there.
+                Some(node) if !node.is_null() && !has_parts(value) => {
                     return Err(format!(
                         "there already, so it cannot be added: write {key}=VALUE to change it, or \
                          ++{key}=VALUE whether it is there or not"
@@ -236,8 +237,8 @@ impl Change {
     }
 }
 
-fn both_mappings(one: &Node, other: &Node) -> bool {
-    one.as_mapping().is_some() && other.as_mapping().is_some()
+fn has_parts(node: &Node) -> bool {
+    matches!(node.value, Value::Sequence(_) | Value::Mapping(_))
 }
 
 /// The path of the first name in `over` that a mapping in `base`, which stands at `path`, lacks.

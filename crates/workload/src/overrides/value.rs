@@ -207,7 +207,9 @@ impl Grammar<'_> {
         while let Some((at, c)) = chars.next() {
             let next = chars.peek().map(|&(_, next)| next);
             match c {
-                '\\' if next.is_some_and(|next| ESCAPABLE.contains(next)) => {
+                '\\' if interpolations == 0
+                    && next.is_some_and(|next| ESCAPABLE.contains(next)) =>
+                {
                     text.extend(next);
                     chars.next();
                     escaped = true;
