@@ -163,18 +163,13 @@ impl Input {
             if workload.reads_storage() { Some(access.open(Arc::clone(&requests))?) } else { None };
         let source = |split| -> anyhow::Result<Source> {
             let format = FileFormat::new(&workload.dataset, split)?;
-            let (store, layout) = match &real {
-                Some(store) => {
-                    let layout = runtime.block_on(find(&**store, workload, split, access))?;
-                    (Arc::clone(store), layout)
-                }
-                None => {
-                    let mean = format.total_bytes() / format.files().max(1);
-                    let files = workload.dataset.files(split);
-                    let layout = Layout::new(&workload.dataset, split, access.prefix(), files);
-                    (simulated(mean, Arc::clone(&requests)), layout)
-                }
+            let store = if let Some(store) = &real {
+                Arc::clone(store)
+            } else {
+                let mean = format.total_bytes() / format.files().max(1);
+                simulated(mean, Arc::clone(&requests))
             };
+            let layout = runtime.block_on(find(&*store, workload, split, access.prefix()))?;
             Ok(Source { store, layout, format, verify, pool: Arc::clone(&pool) })
         };
         let training = source(Split::Train)?;
@@ -189,11 +184,15 @@ async fn find(
     store: &dyn Store,
     workload: &Workload,
     split: Split,
-    access: &Access,
+    prefix: &str,
 ) -> anyhow::Result<Layout> {
     let dataset = &workload.dataset;
     if dataset.skip_listing {
-        return Ok(trusted(store, dataset, split, access.prefix()).await?);
+        return Ok(trusted(store, dataset, split, prefix).await?);
     }
-    Ok(discover(store, dataset, split, access.prefix()).await?.layout)
+    if !workload.reads_storage() {
+        // A store that is not there has no list.
+        return Ok(Layout::new(dataset, split, prefix, dataset.files(split)));
+    }
+    Ok(discover(store, dataset, split, prefix).await?.layout)
 }

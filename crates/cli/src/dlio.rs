@@ -10,7 +10,6 @@ use feedrate_report::dlio::{write_snapshot, yaml};
 use feedrate_workload::hydra::{self, Action, CommandLine};
 use feedrate_workload::tree::{Node, Value};
 use feedrate_workload::{Request, Resolved, Source, compose, resolve};
-use jiff::ZonedDateTime;
 
 use crate::args::{UploadArgs, VERSION, default_byte_budget};
 use crate::commands::run::outcome_of;
@@ -45,8 +44,8 @@ impl Call {
             store_defaults: environment.store_defaults(),
             aws: command_line.aws,
             strict: command_line.strict,
-            started: Some(ZonedDateTime::now()),
-            directory: std::env::current_dir().context("there is no working directory")?,
+            started: Some(environment.started.clone()),
+            directory: environment.directory.clone(),
         };
         Ok(Self { environment, command_line, request })
     }

@@ -1,6 +1,7 @@
 //! The environment, captured once: variables, `.env`, the shared AWS files, the command line.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::{fs, io};
 
 use anyhow::Context;
@@ -8,12 +9,16 @@ use feedrate_report::Origin;
 use feedrate_storage::SharedFiles;
 use feedrate_storage::credentials::Sourced;
 use feedrate_workload::{SharedValue, StoreDefaults, parse_dotenv};
+use jiff::ZonedDateTime;
 
 /// Everything that the program takes from around it.
 pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) dotenv: BTreeMap<String, String>,
     pub(crate) shared: SharedFiles,
+    /// When this process started to work.
+    pub(crate) started: ZonedDateTime,
+    pub(crate) directory: PathBuf,
     command_line: Vec<String>,
 }
 
@@ -30,7 +35,14 @@ impl Environment {
         };
         let command_line =
             std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-        Ok(Self { shared: SharedFiles::load(&variables)?, variables, dotenv, command_line })
+        Ok(Self {
+            shared: SharedFiles::load(&variables)?,
+            variables,
+            dotenv,
+            started: ZonedDateTime::now(),
+            directory: std::env::current_dir().context("there is no working directory")?,
+            command_line,
+        })
     }
 
     /// Endpoint and region of the shared files: below everything else that names them.

@@ -56,7 +56,8 @@ pub(crate) fn resolve_workload(
         store_defaults: environment.store_defaults(),
         aws: store.aws,
         strict: workload.strict,
-        ..Request::default()
+        started: Some(environment.started.clone()),
+        directory: environment.directory.clone(),
     };
     resolve(&request).map_err(|error| match error {
         ResolveError::UnknownWorkload { .. } => usage(error.to_string()),

@@ -394,7 +394,8 @@ fn finish(layers: Layers, request: &Request) -> Result<Resolved, ResolveError> {
     environment.check(&mut findings);
     let scope = scope(&root, hydra.as_ref(), request);
     let mut settings = Settings::new(scope, environment, &request.store_defaults);
-    let (workload, store_named) = keys::workload(&mut settings, request.aws);
+    let hints = store::Hints { aws: request.aws, surroundings_count: hydra.is_none() };
+    let (workload, store_named) = keys::workload(&mut settings, hints);
     let secrets = secrets::secrets(&mut settings, environment);
     let run = match hydra.is_some().then(|| hydra::run(scope, &workload.model.name)).transpose() {
         Ok(run) => run,

@@ -91,8 +91,10 @@ impl<'a> Settings<'a> {
                 self.environment.value_of(key).or_else(|| self.store_defaults.value_of(key))?;
             // A number for those keys that take one; those that take text take it as it was written.
             Some(match value.parse::<u64>() {
-                Ok(number) => Node { written: Some(value), ..Node::new(number, origin) },
-                Err(_) => Node::new(value, origin),
+                Ok(number) if number.to_string() == value => {
+                    Node { written: Some(value), ..Node::new(number, origin) }
+                }
+                _ => Node::new(value, origin),
             })
         })
     }

@@ -7,7 +7,7 @@
 
 pub(crate) mod python;
 mod scalar;
-pub(crate) mod yaml;
+pub mod yaml;
 
 use std::fmt;
 

@@ -202,7 +202,8 @@ fn what_a_workload_needs_and_is_not_there_yet_is_said_before_anything_is_read() 
     ] {
         place.dlio(line).on(&server).fails(1).telling(told);
         let workload = line.strip_prefix("workload=").unwrap();
-        place.feedrate(&format!("run {workload}")).on(&server).fails(1).telling(told);
+        let bucket = format!("run {workload} --bucket bench");
+        place.feedrate(&bucket).on(&server).fails(1).telling(told);
     }
     assert_eq!(server.status().requests, feedrate_s3_server::RequestCounts::default());
     let made = names(&place.directory());
@@ -356,6 +357,19 @@ fn a_built_in_workload_goes_before_a_users_of_the_same_name_unless_told_otherwis
     assert!(shadowed.stdout.contains("name: unet3d\n"), "{}", shadowed.stdout);
     let preferred = job("--prefer-user");
     assert!(preferred.stdout.contains("name: t0\n"), "{}", preferred.stdout);
+}
+
+#[test]
+fn an_endpoint_in_the_environment_alone_does_not_make_files_objects() {
+    let (place, server) = (Place::new(), serve().start());
+    let quick = "++workload.workflow.generate_data=True ++workload.workflow.evaluation=False \
+                 ++workload.train.computation_time=0 ++workload.train.epochs=1 hydra.run.dir=run";
+    place.dlio(quick).on(&server).succeeds();
+    assert!(place.directory().join("data/default/train/0/img_00_of_64.npz").exists());
+    place.dlio(quick).arg("++workload.storage.storage_type=s3").on(&server).fails(1);
+    let bucket = "++workload.storage.storage_root=bench";
+    place.dlio(quick).args("++workload.storage.storage_type=s3").arg(bucket).on(&server).succeeds();
+    assert_eq!(server.status().requests.get, 64);
 }
 
 #[test]

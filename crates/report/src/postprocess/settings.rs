@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use feedrate_metrics::units::MIB;
-use serde_json::Value;
+use feedrate_workload::tree::{self, Node, Value};
 
 use crate::dlio::SNAPSHOT_FOLDER;
 
@@ -61,20 +61,17 @@ impl Settings {
     }
 }
 
-/// The two files.
+/// The two files; `None` for one that cannot be read.
 #[derive(Debug, Default)]
 struct Snapshot {
-    config: Value,
-    overrides: Value,
+    config: Option<Node>,
+    overrides: Option<Node>,
 }
 
 impl Snapshot {
     fn read(folder: &Path, warnings: &mut Vec<String>) -> Self {
         let mut read = |name: &str| {
-            read_yaml(&folder.join(name)).unwrap_or_else(|problem| {
-                warnings.push(problem);
-                Value::Null
-            })
+            read_yaml(&folder.join(name)).map_err(|problem| warnings.push(problem)).ok()
         };
         Self { config: read("config.yaml"), overrides: read("overrides.yaml") }
     }
@@ -87,10 +84,11 @@ impl Snapshot {
     /// The scalar at a dotted path below `workload`, as it is written.
     fn text(&self, path: &str) -> Option<String> {
         let written = || {
-            let workload = self.config.get("workload").unwrap_or(&self.config);
-            match path.split('.').try_fold(workload, |value, key| value.get(key))? {
-                Value::String(text) => Some(text.clone()),
-                Value::Number(number) => Some(number.to_string()),
+            let config = self.config.as_ref()?;
+            match &config.get("workload").unwrap_or(config).get(path)?.value {
+                Value::Text(text) => Some(text.clone()),
+                Value::Int(number) => Some(number.to_string()),
+                Value::Float(number) => Some(number.to_string()),
                 _ => None,
             }
         };
@@ -101,29 +99,31 @@ impl Snapshot {
 
     /// The value of the last override of `key`, such as `++workload.reader.batch_size=4`.
     fn overridden(&self, key: &str) -> Option<String> {
-        let overrides = self.overrides.as_array()?.iter().rev().filter_map(Value::as_str);
+        let Value::Sequence(overrides) = &self.overrides.as_ref()?.value else { return None };
         overrides
+            .iter()
+            .rev()
+            .filter_map(|node| match &node.value {
+                Value::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
             .filter_map(|text| text.trim_start_matches('+').split_once('='))
             .find(|(name, _)| *name == key)
             .map(|(_, value)| value.trim_matches(['"', '\'']).to_owned())
     }
 }
 
-/// Reads a YAML file, or says what is wrong with it. The parser's own words may quote the file, which
-/// may hold secrets, so only the place is told.
-fn read_yaml(path: &Path) -> Result<Value, String> {
-    let shown = path.display();
+/// Reads a YAML file, or says what is wrong with it.
+fn read_yaml(path: &Path) -> Result<Node, String> {
+    let shown = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    serde_saphyr::from_str(&text).map_err(|error| match error.location() {
-        Some(place) => format!("{shown} is not YAML from line {} on", place.line()),
-        None => format!("{shown} is not YAML"),
-    })
+    tree::yaml::read(&shown.into(), &text).map_err(|error| error.to_string())
 }
 
 /// A run's summary gives throughput in MiB/s as the one in samples/s times the length of a record
 /// (spec/dlio.md 7.3), so the ratio of the two is that length.
 fn record_length_of_summary(path: &Path) -> Option<f64> {
-    let summary: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let summary: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let metric = |key: &str| summary.get("metric")?.get(key)?.as_f64();
     let mib_per_second = metric("train_io_mean_MB_per_second")?;
     let samples_per_second = metric("train_throughput_mean_samples_per_second")?;

@@ -231,7 +231,12 @@ impl Grammar<'_> {
                     break;
                 }
                 c if c.is_ascii_alphanumeric() || BARE.contains(c) => text.push(c),
-                c => return Err(format!("{c:?} must stand in quotes, such as KEY='a{c}b'")),
+                c => {
+                    let quote = if c == '\'' { '"' } else { '\'' };
+                    return Err(format!(
+                        "{c} must stand in quotes, such as KEY={quote}a{c}b{quote}"
+                    ));
+                }
             }
             if !matches!(c, ' ' | '\t') {
                 kept = text.len();

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::store::{self, Hints};
 use super::time::{self, TimeKeys};
-use super::{checkpoint, dataset, model, reader, store};
+use super::{checkpoint, dataset, model, reader};
 use crate::settings::{Choices, Setting, Settings, file_name, short, text, whole};
 use crate::tree::Value;
 use crate::workload::{
@@ -58,7 +59,7 @@ pub(super) const VERY_MANY: u64 = 1_000_000_000_000;
 
 /// Reads every key, and the name of the store. If `settings` has problems afterwards, the workload
 /// is not to be used.
-pub(super) fn workload(settings: &mut Settings<'_>, aws: bool) -> (Workload, Option<String>) {
+pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, Option<String>) {
     let compat = settings.choice("compat", &COMPATS, Compat::None).value;
     let framework = settings.choice("framework", &FRAMEWORKS, Framework::Tensorflow);
     let model = model::model(settings);
@@ -92,7 +93,7 @@ pub(super) fn workload(settings: &mut Settings<'_>, aws: bool) -> (Workload, Opt
         log_level: settings.choice("output.log_level", &LOG_LEVELS, LogLevel::Warning).value,
     };
     let profiling = profiling(settings, workflow);
-    let (target, store_named) = store::target(settings, &data_folder, aws);
+    let (target, store_named) = store::target(settings, &data_folder, hints);
     let window = match reader.pipeline {
         Pipeline::Sliding => 64,
         Pipeline::Chunked => 256,

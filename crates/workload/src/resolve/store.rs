@@ -28,12 +28,23 @@ const KINDS: Choices<Kind> = Choices {
     not_supported: &["aistore", "direct_fs"],
 };
 
+/// What the front end says about stores.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hints {
+    /// S3 without an endpoint is the public cloud (`--aws`).
+    pub(super) aws: bool,
+    /// An endpoint that only stands in the environment means S3. In DLIO's place it does not: there a
+    /// workload that says nothing reads files, whatever else the shell is used for.
+    pub(super) surroundings_count: bool,
+}
+
 /// The target, and what named a store.
 pub(super) fn target(
     settings: &mut Settings<'_>,
     data_folder: &Setting<String>,
-    aws: bool,
+    hints: Hints,
 ) -> (Target, Option<String>) {
+    let Hints { aws, .. } = hints;
     let given_kind = settings.optional_choice(TYPE, &KINDS);
     let root = root(settings, given_kind.as_ref());
     let folder = location(settings, FOLDER, data_folder);
@@ -48,8 +59,8 @@ pub(super) fn target(
     ];
     let store_named = store_name(named.into_iter().flatten(), aws);
 
-    let kind =
-        given_kind.unwrap_or_else(|| implied_kind(root.as_ref(), &folder, endpoints.as_ref(), aws));
+    let kind = given_kind
+        .unwrap_or_else(|| implied_kind(root.as_ref(), &folder, endpoints.as_ref(), hints));
     settings.record(TYPE, KINDS.name(kind.value), &kind.origin);
     let target = match kind.value {
         Kind::Local => {
@@ -158,7 +169,7 @@ fn implied_kind(
     root: Option<&Setting<Location>>,
     folder: &Setting<Location>,
     endpoints: Option<&Setting<Vec<String>>>,
-    aws: bool,
+    hints: Hints,
 ) -> Setting<Kind> {
     let is = |value, origin: &Origin| Setting { value, origin: origin.clone() };
     let places = root.into_iter().chain([folder]);
@@ -169,11 +180,13 @@ fn implied_kind(
     });
     let variable =
         root.filter(|root| matches!(root.origin, Origin::Environment(_) | Origin::Dotenv(_)));
+    let written = |origin: &Origin| matches!(origin, Origin::CommandLine(_) | Origin::File { .. });
+    let endpoints = endpoints.filter(|given| hints.surroundings_count || written(&given.origin));
     if let Some(kind) = scheme {
         kind
     } else if let Some(endpoints) = endpoints {
         is(Kind::S3, &endpoints.origin)
-    } else if aws {
+    } else if hints.aws {
         is(Kind::S3, &Origin::CommandLine("--aws".into()))
     } else if let Some(root) = variable {
         is(Kind::S3, &root.origin)

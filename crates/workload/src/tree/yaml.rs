@@ -25,7 +25,7 @@ pub struct YamlError {
 }
 
 /// Reads the only document in `text`. `name` is what origins call the file.
-pub(crate) fn read(name: &Arc<str>, text: &str) -> Result<Node, YamlError> {
+pub fn read(name: &Arc<str>, text: &str) -> Result<Node, YamlError> {
     let mut options =
         granit_parser::options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
     options.set_emit_comments(false);
