@@ -1,22 +1,33 @@
 //! Who am I among how many: barrier, gather and broadcast over the ranks of a job.
 //!
 //! A rank sees the others only through [`World`]. [`in_process`] makes worlds whose ranks are threads
-//! of one process. Every collective call can end in [`Aborted`]: a rank that fails calls
+//! of one process; with the feature `mpi`, the module `mpi` makes worlds whose ranks are threads of
+//! many processes on many hosts. Every collective call can end in [`Aborted`]: a rank that fails calls
 //! [`World::abort`] with its error, and whoever waits in a collective, now or later, gets that error
 //! instead of waiting for ever.
 
 pub mod in_process;
+mod meeting;
+#[cfg(feature = "mpi")]
+pub mod mpi;
+mod team;
 
 use std::fmt;
 
 /// Why a collective call did not complete: some rank failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rank {rank} failed: {cause}")]
+#[error("rank {rank}{} failed: {cause}", on(host.as_deref()))]
 pub struct Aborted {
     /// The rank that failed first.
     pub rank: u32,
+    /// The host that it ran on, where ranks run on more than one.
+    pub host: Option<String>,
     /// Its error.
     pub cause: String,
+}
+
+fn on(host: Option<&str>) -> String {
+    host.map(|host| format!(" on {host}")).unwrap_or_default()
 }
 
 /// One rank's view of the job. Collectives are called by all ranks in the same order.
