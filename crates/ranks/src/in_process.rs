@@ -12,8 +12,13 @@ use crate::team::{Outside, Team};
 /// # Panics
 /// When `size` is 0.
 pub fn world(size: u32) -> Vec<Rank> {
-    let team =
-        Team { first: 0, size, meeting: Arc::new(Meeting::new(size)), outside: Box::new(Nobody) };
+    let team = Team {
+        first: 0,
+        leads_node: true,
+        size,
+        meeting: Arc::new(Meeting::new(size)),
+        outside: Box::new(Nobody),
+    };
     team.ranks()
 }
 
@@ -89,6 +94,11 @@ mod tests {
             (first, second)
         });
         assert!(received.iter().all(|pair| *pair == (vec![7], vec![9])));
+    }
+
+    #[test]
+    fn rank_0_leads_the_node_of_all() {
+        assert_eq!(on_all(3, |rank| rank.leads_node()), [true, false, false]);
     }
 
     #[test]

@@ -38,6 +38,10 @@ pub trait World: Send + Sync + fmt::Debug {
     /// How many ranks there are.
     fn size(&self) -> u32;
 
+    /// Whether it is the lowest rank on its node, and so the one that does there what is done once on
+    /// each node.
+    fn leads_node(&self) -> bool;
+
     /// Returns when all ranks have called it.
     fn barrier(&self) -> Result<(), Aborted>;
 

@@ -255,8 +255,11 @@ impl Cluster {
         self.shared.set_ranks_per_process(ranks_per_process);
         let communicator =
             self.library.communicator().map_err(|error| self.fail(&error.to_string()))?;
+        let own = self.process();
+        let leads_node = self.nodes.iter().any(|node| node.processes.first() == Some(&own));
         let team = Team {
-            first: self.shared.first_rank(self.process()),
+            first: self.shared.first_rank(own),
+            leads_node,
             size: self.processes() * ranks_per_process,
             meeting: self.shared.meeting(ranks_per_process),
             outside: Box::new(Exchange { communicator, shared: Arc::clone(&self.shared) }),

@@ -35,6 +35,8 @@ pub(crate) trait Outside: Send + Sync + fmt::Debug {
 pub(crate) struct Team {
     /// The rank of the process's first thread.
     pub(crate) first: u32,
+    /// Whether no process of its node has lower ranks than this one.
+    pub(crate) leads_node: bool,
     /// Ranks of the whole job.
     pub(crate) size: u32,
     /// Where the ranks of this process meet.
@@ -92,6 +94,10 @@ impl World for Rank {
 
     fn size(&self) -> u32 {
         self.room.team.size
+    }
+
+    fn leads_node(&self) -> bool {
+        self.local == 0 && self.room.team.leads_node
     }
 
     fn barrier(&self) -> Result<(), Aborted> {
