@@ -24,8 +24,8 @@ use crate::tree::{Entry, Mapping, Node, Value, python};
 const MOST: u32 = 1000;
 /// Longest text that interpolation may make, in bytes.
 const LONGEST: usize = 1 << 16;
-/// Most that the values taken from other keys may come to, in bytes and nodes.
-const LARGEST: usize = 1 << 20;
+/// Most that the values taken from other keys may come to, in bytes of memory.
+const LARGEST: usize = 1 << 22;
 /// Deepest chain of keys that refer to keys.
 const DEEPEST: u32 = 32;
 
@@ -81,13 +81,16 @@ impl<'a> Interpolation<'a> {
         let value = match &node.value {
             Value::Text(text) if text.contains("${") => return self.text(text, node, path, depth),
             Value::Sequence(nodes) => {
+                self.pay(0, depth)?;
                 let nodes = nodes.iter().enumerate();
                 let nodes = nodes.map(|(index, node)| self.node(node, &below(path, &index), depth));
                 Value::Sequence(nodes.collect::<Result<_, _>>()?)
             }
             Value::Mapping(mapping) => {
+                self.pay(0, depth)?;
                 let mut resolved = Mapping::default();
                 for entry in mapping.entries() {
+                    self.pay(entry.name.len(), depth)?;
                     let path = below(path, &entry.name);
                     if depth > 0 {
                         self.guard(&path)?;
@@ -102,17 +105,23 @@ impl<'a> Interpolation<'a> {
         Ok(Node { value, ..node.clone() })
     }
 
-    /// `node`, which refers to nothing. What a reference leads to takes from the room.
+    /// `node`, which refers to nothing.
     fn copied(&self, node: &Node, depth: u32) -> Result<Node, String> {
+        let text = match &node.value {
+            Value::Text(text) => text.len(),
+            _ => 0,
+        };
+        self.pay(text, depth)?;
+        Ok(node.clone())
+    }
+
+    /// Takes from the room what a node with `text` bytes of text needs, if a reference led to it.
+    fn pay(&self, text: usize, depth: u32) -> Result<(), String> {
         if depth > 0 {
-            let size = match &node.value {
-                Value::Text(text) => text.len() + 1,
-                _ => 1,
-            };
-            let left = self.room.get().checked_sub(size);
+            let left = self.room.get().checked_sub(size_of::<Node>() + text);
             self.room.set(left.ok_or("its interpolations make too much of a value")?);
         }
-        Ok(node.clone())
+        Ok(())
     }
 
     /// Text that is one interpolation and nothing else takes the value with its type; otherwise
@@ -513,6 +522,15 @@ workload:
         assert!(message.contains("too much"), "{message}");
         let message = resolve_in(&tree, "${workload.a}${workload.a}").unwrap_err();
         assert!(message.contains("more than 65536"), "{message}");
+        for item in ["~", "[]", "{}", "'x'"] {
+            let tree = format!(
+                "workload: {{a: [{}], b: {:?}}}\n",
+                vec![item; 5000].join(", "),
+                vec!["${workload.a}"; 900]
+            );
+            let message = resolve_in(&tree, "${workload.b}").unwrap_err();
+            assert!(message.contains("too much"), "{item}: {message}");
+        }
     }
 
     proptest! {

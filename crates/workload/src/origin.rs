@@ -19,7 +19,7 @@ pub enum Origin {
         /// From 1.
         column: usize,
     },
-    /// The command line; the text shows the option as it was typed, secrets masked.
+    /// The command line; the text shows the option as it was typed, secrets masked, a long one cut.
     CommandLine(Arc<str>),
     /// An environment variable.
     Environment(String),

@@ -58,7 +58,7 @@ impl Override {
     /// it is reported when the workload is resolved, together with all others.
     pub fn set(option: &str) -> Self {
         let shown = masked(option);
-        let origin = Origin::CommandLine(Arc::from(format!("--set {shown}")));
+        let origin = origin(&format!("--set {shown}"));
         let text = format!("++{WORKLOAD}.{}", without_prefix(&shown));
         Self::new(option, &shown, text, origin, set)
     }
@@ -67,7 +67,7 @@ impl Override {
     /// `~KEY=VALUE`. A mistake in it is reported when the workload is resolved.
     pub fn argument(argument: &str) -> Self {
         let shown = masked(argument);
-        let origin = Origin::CommandLine(Arc::from(shown.as_str()));
+        let origin = origin(&shown);
         Self::new(argument, &shown, shown.clone(), origin, form)
     }
 
@@ -102,7 +102,7 @@ impl Override {
         } else {
             typed.to_owned()
         };
-        let origin = Origin::CommandLine(Arc::from(shown));
+        let origin = origin(&shown);
         let shown_value = match &value {
             _ if hidden => "***".to_owned(),
             Value::Text(text) => value::written(text),
@@ -326,6 +326,14 @@ fn masked(option: &str) -> String {
         || schema::names_secret(option)
         || has_user_info(value);
     if hide && !value.is_empty() { format!("{key}=***") } else { option.to_owned() }
+}
+
+/// The origin of what the option `shown` sets. A long one is cut, because each remark about one of the
+/// thousands of keys that it may hold repeats it.
+fn origin(shown: &str) -> Origin {
+    const MOST: usize = 200;
+    let cut = shown.char_indices().nth(MOST).map(|(end, _)| format!("{}...", &shown[..end]));
+    Origin::CommandLine(Arc::from(cut.as_deref().unwrap_or(shown)))
 }
 
 fn has_user_info(text: &str) -> bool {

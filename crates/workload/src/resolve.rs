@@ -274,6 +274,16 @@ pub fn resolve(request: &Request) -> Result<Resolved, ResolveError> {
     finish(layers(request)?, request)
 }
 
+/// [`resolve`] for the workload file `text`, which is called `name`, in place of the request's own.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn resolve_text(
+    name: &str,
+    text: &str,
+    request: &Request,
+) -> Result<Resolved, ResolveError> {
+    finish(layers_of_text(&Arc::from(name), text, request)?, request)
+}
+
 /// A configuration as files and command line describe it, before its values are looked at.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -291,7 +301,26 @@ pub struct Configuration {
 /// # Errors
 /// As for [`resolve`], for files and overrides only, and for an interpolation that stands for nothing.
 pub fn compose(request: &Request, interpolate: bool) -> Result<Configuration, ResolveError> {
-    let layers = layers(request)?;
+    configuration(layers(request)?, request, interpolate)
+}
+
+/// [`compose`] for the workload file `text`, which is called `name`, in place of the request's own.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn compose_text(
+    name: &str,
+    text: &str,
+    request: &Request,
+    interpolate: bool,
+) -> Result<Configuration, ResolveError> {
+    configuration(layers_of_text(&Arc::from(name), text, request)?, request, interpolate)
+}
+
+/// What `layers` come to without a look at values.
+fn configuration(
+    layers: Layers,
+    request: &Request,
+    interpolate: bool,
+) -> Result<Configuration, ResolveError> {
     let mut root = layers.root.clone();
     if let Some(workload) = root.child_mut(WORKLOAD) {
         *workload = without_secrets(workload.clone(), "");
@@ -465,5 +494,7 @@ pub(crate) fn without_secrets(node: Node, path: &str) -> Node {
     Node { value: Value::Mapping(kept), ..node }
 }
 
+#[cfg(test)]
+mod proptests;
 #[cfg(test)]
 mod tests;

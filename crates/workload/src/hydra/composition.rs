@@ -14,6 +14,8 @@ use crate::tree::{Mapping, Node, Value};
 
 /// Most files that one composition takes: those that name two others each would double without end.
 const MOST_FILES: u32 = 100;
+/// Most bytes that they may have together: joining them is quadratic in the number of keys.
+const MOST_BYTES: usize = 2 * yaml::MAX_BYTES;
 /// Longest chain of files that build on one another.
 const DEEPEST: usize = 16;
 
@@ -89,6 +91,7 @@ impl Composition {
             choices,
             chain: Vec::new(),
             files: 0,
+            bytes: 0,
             parts: Vec::new(),
             chosen: Vec::new(),
             findings,
@@ -187,6 +190,8 @@ struct Composer<'a, 'f> {
     /// Paths of the files that are being read, each because of the one before it.
     chain: Vec<String>,
     files: u32,
+    /// Bytes read from files.
+    bytes: usize,
     /// Packages and what stands there, in the order in which they are joined.
     parts: Vec<(String, Node)>,
     /// Groups and the names taken from them.
@@ -291,6 +296,11 @@ impl Composer<'_, '_> {
             remarks.push(Remark::about_key(&origin, path, text));
         }
         let mut node = yaml::read(&name, &text).map_err(ResolveError::Yaml)?;
+        self.bytes += text.len();
+        if self.bytes > MOST_BYTES {
+            let text = format!("with it the files that are joined exceed {MOST_BYTES} bytes");
+            return Err(ResolveError::Yaml(YamlError { origin: node.origin, text }));
+        }
         if node.is_null() {
             node.value = Value::Mapping(Mapping::default());
         }

@@ -467,6 +467,16 @@ fn what_could_be_a_secret_is_not_shown() {
     assert!(!deleted.unwrap_err().contains("hunter2"));
 }
 
+#[test]
+fn remarks_about_the_keys_of_a_long_option_repeat_only_its_beginning() {
+    let names: Vec<_> = (0..1000).map(|at| format!("k{at}: 1")).collect();
+    let option = Override::argument(&format!("++workload={{{}}}", names.join(", ")));
+    let origin = option.origin().to_string();
+    assert!(origin.starts_with("++workload={k0: 1,") && origin.ends_with("..."), "{origin}");
+    assert!(origin.len() < 250, "{origin}");
+    assert!(option.text().ends_with("k999: 1}"), "{}", option.text());
+}
+
 proptest! {
     #[test]
     fn no_text_makes_parsing_panic(option in ".{0,100}") {

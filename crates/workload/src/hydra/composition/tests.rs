@@ -603,6 +603,32 @@ fn what_is_asked_for_does_not_change_what_is_composed() {
     assert_eq!(json(&["--cfg=job", "workload=default"]), json(&[]));
 }
 
+/// The longest that are joined, of names that differ; joining them takes the longest, too.
+#[test]
+fn the_length_of_all_files_together_is_bounded() {
+    use std::fmt::Write as _;
+    let long = |file: u32| {
+        let mut text = "workload:\n".to_owned();
+        for key in 0..13_000 {
+            writeln!(text, " {file}{key}:").unwrap();
+        }
+        text
+    };
+    let (a, b, c) = (long(1), long(2), long(3));
+    for (defaults, part) in
+        [("[/a@_global_, /b@_global_]", ""), ("[/a, /b, /c]", "c.yaml:1:1: with it the files")]
+    {
+        let config = format!("defaults: {defaults}\nworkload: {{}}\n");
+        let files =
+            folder(&[("config.yaml", &config), ("a.yaml", &a), ("b.yaml", &b), ("c.yaml", &c)]);
+        let composed = compose(&request(&[&in_folder(&files)]), false);
+        match composed {
+            Ok(_) => assert_eq!(part, ""),
+            Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{error}"),
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_files_and_arguments_make_composing_panic_or_hang(
