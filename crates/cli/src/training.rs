@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::units::ByteCount;
+use feedrate_ranks::in_process;
 use feedrate_report::dlio::write_results;
 use feedrate_report::folders::remove_results;
 use feedrate_report::log::{DlioLog, Event};
@@ -171,6 +172,7 @@ impl Results {
             requests: input.requests,
             byte_budget: *byte_budget,
             co_located: access.shown.co_located,
+            host: self.host.hostname.clone(),
             runtime: runtime.clone(),
         };
         self.tell(Message::Note(bounds(&job)));
@@ -185,10 +187,10 @@ impl Results {
             }
         });
         let observer: Arc<dyn Observer> = Arc::<Self>::clone(self);
-        let outcome = feedrate_training::run(job, observer, progress);
+        let outcome = feedrate_training::run(job, in_process::world(*np), observer, progress);
         teller.abort();
         let record = outcome.map_err(|error| anyhow!(error).context(self.what_is_kept()))?;
-        self.finish(&record)
+        self.finish(&record.context("all ranks are in this process, rank 0 among them")?)
     }
 
     fn warn_of_dropped(&self, schedule: &Schedule) -> anyhow::Result<()> {
@@ -268,7 +270,7 @@ impl Results {
 /// What the loaders may hold, for the user.
 fn bounds(job: &Job) -> String {
     let ranks = job.schedule.ranks;
-    let most = job.most_held();
+    let most = job.most_held(ranks);
     format!(
         "batches and files read ahead take at most {most} ({ranks} x {})",
         ByteCount(most.0 / u64::from(ranks))

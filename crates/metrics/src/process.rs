@@ -30,6 +30,17 @@ impl ProcessUsage {
         Self::of(&pid.to_string())
     }
 
+    /// What this and another process used together: the sums of CPU time and of peak memory (an upper
+    /// bound, since not all need have had their peaks at once), and the longer age.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu + other.cpu,
+            peak_rss: self.peak_rss + other.peak_rss,
+            age: Seconds(self.age.0.max(other.age.0)),
+        }
+    }
+
     fn of(pid: &str) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -39,25 +50,45 @@ impl ProcessUsage {
     }
 }
 
-/// How busy the CPUs were in the moments in which at least one rank waited for a batch. With a
-/// co-located store the whole host is counted, else this process alone.
+/// How busy the CPUs were in the moments in which at least one rank waited for a batch.
+///
+/// Each process samples the CPUs that it may itself use, while one of its own ranks waits. A process
+/// that has them for itself counts its own CPU time. Where others of the job, or the store's server,
+/// may use the same CPUs, everything that ran on them is counted: with four processes on one machine
+/// each uses a quarter of it at most, and yet the machine is busy. So a process's share never depends
+/// on how many processes the ranks were put into, and neither does that of all ([`WaitingCpu::and`]),
+/// whether they are on one machine, pinned to parts of it, or on many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct WaitingCpu {
-    /// The time in which a rank waited, as sampled.
+    /// The time in which a rank waited, as sampled; over several processes, the sum.
     pub waited: Seconds,
-    /// CPU time used in it.
+    /// CPU time used in it; over several processes, the sum.
     pub cpu: Seconds,
-    /// CPUs that could have been used.
+    /// CPUs that could have been used; over several processes, by how long each waited.
     pub cpus: f64,
 }
 
 impl WaitingCpu {
+    /// How busy the CPUs were while ranks of this or of other processes waited: CPU time used and CPU
+    /// time there was are added up, so a process that waited longer counts for more.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let waited = self.waited + other.waited;
+        let available = self.available() + other.available();
+        let cpus = if waited.0 > 0.0 { available / waited.0 } else { self.cpus.max(other.cpus) };
+        Self { waited, cpu: self.cpu + other.cpu, cpus }
+    }
+
+    fn available(&self) -> f64 {
+        self.waited.0 * self.cpus
+    }
+
     /// CPU time used over CPU time there was, at most 1; `None` when no waiting was sampled.
     ///
     /// The kernel counts CPU time in ticks of 10 ms, so over a short wait it may have counted more
     /// than there was.
     pub fn busy_share(&self) -> Option<f64> {
-        let available = self.waited.0 * self.cpus;
+        let available = self.available();
         (available > 0.0).then(|| (self.cpu.0 / available).min(1.0))
     }
 }
@@ -71,13 +102,11 @@ pub fn own_cpu_time() -> io::Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
 }
 
-/// Time that all CPUs of this host together have spent busy since boot: everything in the first
-/// line of `/proc/stat` but idle and waiting for I/O.
-pub fn host_cpu_time() -> io::Result<Duration> {
-    let stat = fs::read_to_string("/proc/stat")?;
-    parse_host_ticks(&stat)
-        .map(|ticks| Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat"))
+/// Time that those CPUs of this host for which `counts` (given their numbers) together have spent busy
+/// since boot: everything in their lines of `/proc/stat` but idle and waiting for I/O.
+pub fn busy_time(counts: impl Fn(usize) -> bool) -> io::Result<Duration> {
+    let ticks = parse_busy_ticks(&fs::read_to_string("/proc/stat")?, counts);
+    Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
 }
 
 /// Memory that can be used without swapping (`MemAvailable`).
@@ -131,8 +160,17 @@ fn parse_usage(stat: &str, status: &str, uptime: &str, hz: f64) -> Option<Proces
     })
 }
 
-fn parse_host_ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+fn parse_busy_ticks(stat: &str, counts: impl Fn(usize) -> bool) -> u64 {
+    let cpus = stat.lines().filter_map(|line| {
+        let (number, fields) = line.strip_prefix("cpu")?.split_once(' ')?;
+        if counts(number.parse().ok()?) { busy_ticks(fields) } else { None }
+    });
+    cpus.sum()
+}
+
+/// Of the fields of a CPU in `proc_stat(5)`.
+fn busy_ticks(fields: &str) -> Option<u64> {
+    let mut fields = fields.split_ascii_whitespace();
     let mut next = || fields.next()?.parse::<u64>().ok();
     let (user, nice, system) = (next()?, next()?, next()?);
     let (_idle, _iowait) = (next()?, next()?);
@@ -170,8 +208,37 @@ mod tests {
     }
 
     #[test]
-    fn idle_and_iowait_are_not_busy() {
-        assert_eq!(parse_host_ticks("cpu  1 2 3 1000 2000 4 5 6 0 0\ncpu0 0"), Some(21));
+    fn processes_on_a_busy_machine_are_busy_together_and_those_that_wait_longer_count_for_more() {
+        let waiting =
+            |waited, cpu, cpus| WaitingCpu { waited: Seconds(waited), cpu: Seconds(cpu), cpus };
+        let share = |one: WaitingCpu, other| one.and(other).busy_share().unwrap();
+        let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value}");
+        // Both see the same two CPUs, nine tenths busy.
+        close(share(waiting(1.0, 1.8, 2.0), waiting(3.0, 5.4, 2.0)), 0.9);
+        // One has a busy CPU, the other seven idle ones.
+        close(share(waiting(1.0, 1.0, 1.0), waiting(1.0, 0.0, 7.0)), 1.0 / 8.0);
+        close(share(waiting(1.0, 2.0, 2.0), waiting(0.0, 0.0, 64.0)), 1.0);
+        let idle = waiting(0.0, 0.0, 2.0).and(waiting(0.0, 0.0, 4.0));
+        assert_eq!((idle.busy_share(), idle.cpus), (None, 4.0));
+    }
+
+    #[test]
+    fn only_the_cpus_asked_for_count_and_neither_their_idle_time_nor_iowait() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 1000 2000 4 5 6 0 0\n\
+                    cpu1 100 0 0 0 0 0 0 0 0 0\ncpu12 0 0 1000 0 0 0 0 0 0 0\nintr 7 0\n";
+        assert_eq!(parse_busy_ticks(stat, |_| true), 1121);
+        assert_eq!(parse_busy_ticks(stat, |cpu| cpu == 0), 21);
+        assert_eq!(parse_busy_ticks(stat, |cpu| cpu == 12), 1000);
+    }
+
+    #[test]
+    fn usages_add_up() {
+        let usage = |cpu, rss, age| ProcessUsage {
+            cpu: Seconds(cpu),
+            peak_rss: ByteCount(rss),
+            age: Seconds(age),
+        };
+        assert_eq!(usage(1.0, 10, 5.0).and(usage(2.0, 20, 4.0)), usage(3.0, 30, 5.0));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcessUsage, WaitingCpu};
@@ -120,15 +120,29 @@ pub struct Evaluation {
     pub bytes: ByteCount,
 }
 
-/// What became of the page cache before the epochs of a run.
+/// What became of the page caches of all nodes before the epochs of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheDrops {
-    /// Times it was dropped.
+    /// Epochs before which every node dropped it.
     pub dropped: u32,
-    /// Times that took longer than they may, so that nobody knows.
+    /// Epochs before which that took longer than it may on some node, so that nobody knows.
     pub timed_out: u32,
-    /// Why it was not dropped, or not asked to be; `None` when it always was.
+    /// Why it was not dropped, or not asked to be, with the names of the nodes unless it holds for all
+    /// of them; `None` when it always was.
     pub not_dropped: Option<String>,
+}
+
+/// One process of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// The number of its first rank.
+    pub first_rank: u32,
+    /// How many ranks it has; their numbers follow each other.
+    pub ranks: u32,
+    /// The name of the host it ran on.
+    pub host: String,
+    /// Its CPU and memory.
+    pub usage: ProcessUsage,
 }
 
 /// One epoch over all ranks, in the order of their numbers.
@@ -153,20 +167,23 @@ pub struct RunRecord {
     pub evaluation_steps: u64,
     /// What became of the page cache before each epoch.
     pub cache_drops: CacheDrops,
-    /// From the start of the process to the moment the first step was over.
+    /// From the start of the process of rank 0 to the moment its first step was over.
     pub time_to_first_step: Option<Seconds>,
     /// The finished epochs.
     pub epochs: Vec<EpochRecord>,
-    /// All requests of the training phase up to now.
+    /// All requests of the training phase up to now, over all processes.
     pub requests: RequestSummary,
-    /// CPU and memory of this process.
+    /// CPU and memory of all processes: the sums, and the age of the oldest.
     pub process: ProcessUsage,
-    /// How busy the CPUs were while ranks waited.
+    /// The processes, in the order of their first ranks.
+    #[serde(default)]
+    pub processes: Vec<ProcessRecord>,
+    /// How busy the CPUs were while ranks waited, over all processes.
     pub waiting_cpu: WaitingCpu,
     /// The most files that the readers of all ranks can hold at once ÷ the files of the data set, for
     /// the report's warning.
     pub window_share_of_epoch: f64,
-    /// The bound of the batches' memory in this process that was in force.
+    /// The bound of the batches' memory in a process that was in force; of the processes, the largest.
     pub byte_budget: ByteCount,
 }
 

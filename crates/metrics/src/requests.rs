@@ -1,67 +1,22 @@
 //! Counters and latencies of storage requests: written by storage on every request, read as a
-//! [`RequestSummary`].
+//! [`RequestSummary`]. Where several processes count, their [`RequestSnapshot`]s are added up first.
+
+mod latencies;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+use latencies::Latencies;
+pub use latencies::LatencySummary;
+pub use snapshot::RequestSnapshot;
 
 use crate::record::RetryCounts;
 use crate::units::ByteCount;
-
-/// The longest latency a histogram tells apart: one hour, in µs.
-const HIGHEST_MICROS: u64 = 3_600_000_000;
-
-/// Latencies of one kind, 1 µs to 1 h with three significant digits.
-#[derive(Debug)]
-struct Latencies(Mutex<Histogram<u64>>);
-
-impl Latencies {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, HIGHEST_MICROS, 3)
-            .expect("the bounds are constants that the histogram accepts");
-        Self(Mutex::new(histogram))
-    }
-
-    fn record(&self, latency: Duration) {
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(HIGHEST_MICROS);
-        self.0.lock().expect("recording does not panic").saturating_record(micros.max(1));
-    }
-
-    fn summary(&self) -> LatencySummary {
-        let histogram = self.0.lock().expect("recording does not panic");
-        let millis = |micros: u64| micros as f64 / 1e3;
-        let known = !histogram.is_empty();
-        LatencySummary {
-            count: histogram.len(),
-            mean: known.then(|| histogram.mean() / 1e3),
-            p50: known.then(|| millis(histogram.value_at_quantile(0.5))),
-            p90: known.then(|| millis(histogram.value_at_quantile(0.9))),
-            p99: known.then(|| millis(histogram.value_at_quantile(0.99))),
-            max: known.then(|| millis(histogram.max())),
-        }
-    }
-}
-
-/// Percentiles of a latency in milliseconds; `None` where nothing was recorded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct LatencySummary {
-    /// How many were recorded.
-    pub count: u64,
-    /// Mean, in ms.
-    pub mean: Option<f64>,
-    /// Median, in ms.
-    pub p50: Option<f64>,
-    /// 90th percentile, in ms.
-    pub p90: Option<f64>,
-    /// 99th percentile, in ms.
-    pub p99: Option<f64>,
-    /// Longest, in ms.
-    pub max: Option<f64>,
-}
 
 /// What one endpoint of a store did. Safe to share between threads and tasks.
 #[derive(Debug, Default)]
@@ -123,6 +78,17 @@ pub struct EndpointCounts {
     pub retries: u64,
 }
 
+impl EndpointCounts {
+    fn add(&mut self, other: &Self) {
+        let Self { gets, puts, lists, bytes, retries } = other;
+        self.gets += gets;
+        self.puts += puts;
+        self.lists += lists;
+        self.bytes += *bytes;
+        self.retries += retries;
+    }
+}
+
 /// What all requests of a phase added up to. Safe to share between threads and tasks.
 #[derive(Debug)]
 pub struct RequestStats {
@@ -179,14 +145,14 @@ impl RequestStats {
         ByteCount(self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Everything counted so far.
-    pub fn summary(&self) -> RequestSummary {
-        RequestSummary {
+    /// Everything counted so far, to be added to what other processes counted.
+    pub fn snapshot(&self) -> RequestSnapshot {
+        RequestSnapshot {
             gets: self.gets.load(Ordering::Relaxed),
             bytes: self.bytes(),
             retries: self.retries.lock().expect("counting does not panic").clone(),
-            first_byte_ms: self.first_byte.summary(),
-            last_byte_ms: self.last_byte.summary(),
+            first_byte: self.first_byte.counts(),
+            last_byte: self.last_byte.counts(),
             endpoints: self
                 .endpoints
                 .lock()
@@ -196,9 +162,14 @@ impl RequestStats {
                 .collect(),
         }
     }
+
+    /// Everything counted so far.
+    pub fn summary(&self) -> RequestSummary {
+        self.snapshot().summary()
+    }
 }
 
-/// [`RequestStats`] at one moment.
+/// What was counted until one moment, by one process or by several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestSummary {
     /// GETs that succeeded.

@@ -132,6 +132,7 @@ mod tests {
             epochs: vec![EpochRecord { epoch: 1, ranks: vec![rank(0, vec![steps])] }],
             requests: RequestSummary::default(),
             process: ProcessUsage::default(),
+            processes: Vec::new(),
             waiting_cpu: WaitingCpu { waited: Seconds(1.0), cpu: Seconds(2.0 * busy), cpus: 2.0 },
             window_share_of_epoch: 0.1,
             byte_budget: ByteCount(0),

@@ -147,6 +147,7 @@ fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> 
             peak_rss: ByteCount(300 << 20),
             age: Seconds(10.0),
         },
+        processes: Vec::new(),
         waiting_cpu: WaitingCpu { waited: Seconds(1.0), cpu: Seconds(0.5), cpus: 2.0 },
         window_share_of_epoch: 0.1,
         byte_budget: ByteCount(256 << 20),

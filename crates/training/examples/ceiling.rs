@@ -15,6 +15,7 @@ use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
 use feedrate_metrics::utilization::{MetricWindow, epoch_au_percent, epoch_wall_au_percent};
+use feedrate_ranks::in_process;
 use feedrate_storage::{MemoryStore, Store};
 use feedrate_training::{Job, Observer, Progress, run};
 use feedrate_workload::{Override, Request, Schedule, Split, Workload, resolve};
@@ -94,10 +95,13 @@ fn main() {
                 requests: Arc::new(RequestStats::new()),
                 byte_budget: ByteCount(256 << 20),
                 co_located: true,
+                host: String::new(),
                 runtime: runtime.handle().clone(),
             };
-            let record = run(job, Arc::new(Nobody), Arc::new(Progress::default()))
-                .expect("nothing can fail in memory");
+            let worlds = in_process::world(ranks);
+            let record = run(job, worlds, Arc::new(Nobody), Arc::new(Progress::default()))
+                .expect("nothing can fail in memory")
+                .expect("rank 0 is here");
             let window =
                 MetricWindow { exclude_start: 1, exclude_end: 0, expected_steps: schedule.steps };
             let last = record.epochs.last().expect("there are epochs");

@@ -3,7 +3,7 @@
 
 use feedrate_dataset::Visit;
 use feedrate_loader::{LoadError, Loader, Times};
-use feedrate_metrics::process::{hostname, meminfo};
+use feedrate_metrics::process::meminfo;
 use feedrate_metrics::record::{BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord};
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_ranks::{Aborted, World};
@@ -19,8 +19,8 @@ const MOST_STEPS_RESERVED: u64 = 1 << 20;
 pub(crate) enum Stopped {
     /// This rank could not load a batch.
     Load(LoadError),
-    /// Another rank failed; it says itself why.
-    Aborted,
+    /// Another rank failed.
+    Aborted(Aborted),
 }
 
 impl From<LoadError> for Stopped {
@@ -30,8 +30,8 @@ impl From<LoadError> for Stopped {
 }
 
 impl From<Aborted> for Stopped {
-    fn from(_: Aborted) -> Self {
-        Self::Aborted
+    fn from(aborted: Aborted) -> Self {
+        Self::Aborted(aborted)
     }
 }
 
@@ -80,9 +80,11 @@ pub(crate) struct Finished {
     pub(crate) first_step_over: Option<Moment>,
 }
 
-/// Trains one epoch. The clock starts behind a barrier, before the first file is asked for.
+/// Trains one epoch on the host of this name. The clock starts behind a barrier, before the first file
+/// is asked for.
 pub(crate) fn train(
     world: &dyn World,
+    host: &str,
     accelerator: &mut Accelerator,
     visits: impl Iterator<Item = Visit> + Send + 'static,
     waiting: &Waiting,
@@ -127,7 +129,7 @@ pub(crate) fn train(
     };
     let record = RankEpoch {
         rank: world.rank(),
-        host: hostname().unwrap_or_default(),
+        host: host.to_owned(),
         start,
         end,
         duration: ended - started,

@@ -1,4 +1,5 @@
-//! A whole training: ranks as threads, epochs one after the other, records gathered on rank 0.
+//! A whole training, as one process takes part in it: its ranks as threads, epochs one after the other,
+//! records gathered on rank 0.
 
 #[cfg(test)]
 mod tests;
@@ -8,43 +9,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use feedrate_loader::{Limits, LoadError, NothingToVerify, Source, check_payload};
-use feedrate_metrics::process::ProcessUsage;
-use feedrate_metrics::record::{EpochRecord, RankEpoch, RunRecord, Stamp};
-use feedrate_metrics::requests::RequestStats;
+use feedrate_loader::{LoadError, NothingToVerify, Source, check_payload};
+use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
+use feedrate_metrics::record::{
+    CacheDrops, EpochRecord, ProcessRecord, RankEpoch, RunRecord, Stamp,
+};
+use feedrate_metrics::requests::{RequestStats, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_ranks::{Aborted, World, in_process};
+use feedrate_ranks::{Aborted, World};
 use feedrate_workload::{Schedule, Workload};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
 use crate::clock::{Moment, wake_exactly};
 use crate::epoch::{self, Stopped};
-use crate::page_cache::PageCache;
+use crate::page_cache::{self, OnHost, PageCache};
 use crate::phase::{Phase, limits};
 use crate::progress::Progress;
-use crate::waiting::{Sampler, Waiting};
+use crate::report::{ProcessShare, RankReport, add_up};
+use crate::waiting::{Others, Sampler, Waiting};
 
 /// How long the other ranks get to end by themselves once one has failed. A rank that sleeps through
 /// a long step is left behind: the process is about to end.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Everything a training needs, evaluations included.
+/// Everything a training needs, evaluations included. Where ranks are in several processes, each
+/// process has one: workload and schedules are the same in all, the rest is its own.
 #[derive(Debug)]
 pub struct Job {
     /// What to train.
     pub workload: Workload,
-    /// Its steps on this many ranks.
+    /// Its steps on this many ranks, those of other processes included.
     pub schedule: Schedule,
     /// Where its files come from.
     pub source: Arc<Source>,
     /// What is evaluated behind the epochs in which the workload wants that; `None` is nothing.
     pub evaluation: Option<EvaluationSet>,
-    /// The counters that the sources' stores write.
+    /// The counters that the sources' stores in this process write.
     pub requests: Arc<RequestStats>,
     /// Bytes that the loaders of this process may hold together.
     pub byte_budget: ByteCount,
     /// The store's server works on this host's CPUs.
     pub co_located: bool,
+    /// What this host is called in the records.
+    pub host: String,
     /// Where reads run.
     pub runtime: Handle,
 }
@@ -58,7 +67,8 @@ pub struct EvaluationSet {
     pub source: Arc<Source>,
 }
 
-/// Who is told of a run's course, always on rank 0's thread and never inside an epoch's clock.
+/// Who is told of a run's course, always on rank 0's thread and never inside an epoch's clock. In a
+/// process without rank 0 nobody is told.
 pub trait Observer: Send + Sync {
     /// An epoch of `steps` steps is about to start; epochs count from 1.
     fn epoch_starts(&self, epoch: u32, steps: u64);
@@ -87,6 +97,9 @@ pub enum RunError {
         /// Its error.
         source: LoadError,
     },
+    /// A rank of another process failed, or this process was told to end.
+    #[error(transparent)]
+    Elsewhere(Aborted),
     /// Verification was asked for, but the workload discards all bytes.
     #[error(transparent)]
     Verify(#[from] NothingToVerify),
@@ -108,67 +121,85 @@ impl RunError {
     fn cause(&self) -> String {
         match self {
             Self::Load { source, .. } => source.to_string(),
-            Self::Verify(_) | Self::Observer(_) | Self::Unexpected { .. } => self.to_string(),
+            Self::Elsewhere(_) | Self::Verify(_) | Self::Observer(_) | Self::Unexpected { .. } => {
+                self.to_string()
+            }
         }
     }
 }
 
 impl Job {
-    /// The limits of each rank's loader in training.
-    pub fn limits(&self) -> Limits {
-        limits(self, &self.schedule, &self.source)
-    }
-
-    /// The most bytes that the loaders of this process hold together, in training or evaluation: the
-    /// budget, or two batches of each rank where those are larger.
-    pub fn most_held(&self) -> ByteCount {
-        let evaluation = self
-            .evaluation
-            .as_ref()
-            .map(|set| limits(self, &set.schedule, &set.source).byte_budget);
-        let a_rank = evaluation.map_or(0, |bytes| bytes.0).max(self.limits().byte_budget.0);
-        ByteCount(a_rank.saturating_mul(u64::from(self.schedule.ranks)))
+    /// The most bytes that the loaders of this process hold together, in training or evaluation, when
+    /// it has `ranks_here` ranks: the budget, or two batches of each rank where those are larger.
+    pub fn most_held(&self, ranks_here: u32) -> ByteCount {
+        let of_a_rank = |schedule, source| limits(self, schedule, source, ranks_here).byte_budget.0;
+        let training = of_a_rank(&self.schedule, &self.source);
+        let evaluation = self.evaluation.as_ref().map(|set| of_a_rank(&set.schedule, &set.source));
+        let most = evaluation.map_or(training, |bytes| bytes.max(training));
+        ByteCount(most.saturating_mul(u64::from(ranks_here)))
     }
 }
 
-/// Runs all epochs on ranks that are threads of this process, and returns what was measured.
+/// Runs all epochs on the ranks of this process, each of which is a thread, together with the
+/// processes that have the others. `worlds` are this process's views of the job, of which there are
+/// as many as the schedule has ranks. Returns what was measured by all of them in the process that has
+/// rank 0, and `None` in others.
 ///
 /// # Errors
 /// What the workload discards cannot be verified: nothing was started. Otherwise the first failing
-/// rank's error; the others are ended at once. Epochs that the observer was told of are safe with it.
-pub fn run(
+/// rank's error; the others are ended at once. When that rank is in another process, this is
+/// [`RunError::Elsewhere`]; ranks hear of it in their next barrier, so a process in the middle of a
+/// long step returns only then. Epochs that the observer was told of are safe with it.
+pub fn run<W: World + 'static>(
     job: Job,
+    worlds: Vec<W>,
     observer: Arc<dyn Observer>,
     progress: Arc<Progress>,
-) -> Result<RunRecord, RunError> {
+) -> Result<Option<RunRecord>, RunError> {
     let page_cache = PageCache::new(&job.workload);
-    run_with(job, observer, progress, page_cache)
+    run_with(job, worlds, observer, progress, page_cache)
 }
 
-fn run_with(
+fn run_with<W: World + 'static>(
     job: Job,
+    worlds: Vec<W>,
     observer: Arc<dyn Observer>,
     progress: Arc<Progress>,
     page_cache: PageCache,
-) -> Result<RunRecord, RunError> {
+) -> Result<Option<RunRecord>, RunError> {
     let verify = job.source.verify || job.evaluation.as_ref().is_some_and(|set| set.source.verify);
-    check_payload(job.workload.reader.payload, verify)?;
+    let verifiable = check_payload(job.workload.reader.payload, verify);
+    let Some(first) = worlds.first() else { return Ok(None) };
+    if let Err(error) = verifiable {
+        // Other processes may have got something else to do, and must not wait for this one.
+        let error = RunError::from(error);
+        first.abort(error.cause());
+        return Err(error);
+    }
+    let here = Here { first: first.rank(), ranks: worlds.len() as u32 };
+    let others = if job.co_located {
+        Some(Others::Server)
+    } else {
+        (here.ranks < first.size()).then_some(Others::Processes)
+    };
+    let phase = |schedule, source: &Arc<Source>| Phase::new(&job, schedule, source, here.ranks);
     let waiting = Arc::new(Waiting::default());
     let shared = Arc::new(Shared {
-        training: Phase::new(&job, job.schedule, &job.source),
-        evaluation: job.evaluation.as_ref().map(|set| Phase::new(&job, set.schedule, &set.source)),
+        here,
+        training: phase(job.schedule, &job.source),
+        evaluation: job.evaluation.as_ref().map(|set| phase(set.schedule, &set.source)),
         page_cache: Mutex::new(page_cache),
-        sampler: Sampler::start(Arc::clone(&waiting), job.co_located),
+        sampler: Sampler::start(Arc::clone(&waiting), others),
         waiting,
         observer,
         progress,
         job,
     });
     let (results, finished) = mpsc::channel();
-    let worlds = in_process::world(shared.job.schedule.ranks);
+    let worlds: Vec<Arc<W>> = worlds.into_iter().map(Arc::new).collect();
     for world in &worlds {
         let rank = world.rank();
-        let body = rank_thread(Arc::clone(&shared), world.clone(), results.clone());
+        let body = rank_thread(Arc::clone(&shared), Arc::clone(world), results.clone());
         thread::Builder::new().name(format!("rank-{rank}")).spawn(body).map_err(|error| {
             let error = RunError::Unexpected { rank, reason: format!("no thread for it: {error}") };
             // Those that have started must not wait for those that will not.
@@ -177,17 +208,17 @@ fn run_with(
         })?;
     }
     drop(results);
-    collect(&finished, shared.job.schedule.ranks)
+    collect(&finished, here.ranks)
 }
 
 /// What a rank's thread runs. However it ends, the other ranks and `results` hear of it.
-fn rank_thread(
+fn rank_thread<W: World>(
     shared: Arc<Shared>,
-    world: in_process::Rank,
+    world: Arc<W>,
     results: mpsc::Sender<RankOutcome>,
 ) -> impl FnOnce() {
     move || {
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| rank_main(&shared, &world)))
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| rank_main(&shared, &*world)))
             .unwrap_or_else(|_| {
                 Err(RankError::Failed(RunError::Unexpected {
                     rank: world.rank(),
@@ -202,12 +233,16 @@ fn rank_thread(
     }
 }
 
-/// Waits for all ranks, or for the first failure and then a little for the others.
-fn collect(finished: &mpsc::Receiver<RankOutcome>, ranks: u32) -> Result<RunRecord, RunError> {
+/// Waits for all ranks of this process, or for the first that fails or hears of a failure and then a
+/// little for the others. A failure here tells more than what others heard of it.
+fn collect(
+    finished: &mpsc::Receiver<RankOutcome>,
+    ranks_here: u32,
+) -> Result<Option<RunRecord>, RunError> {
     let mut record = None;
-    let mut failure = None;
+    let (mut failure, mut elsewhere) = (None, None);
     let mut deadline = None;
-    for _ in 0..ranks {
+    for _ in 0..ranks_here {
         let outcome = match deadline {
             None => finished.recv().ok(),
             Some(deadline) => {
@@ -217,25 +252,32 @@ fn collect(finished: &mpsc::Receiver<RankOutcome>, ranks: u32) -> Result<RunReco
         };
         match outcome {
             Some(Ok(own)) => record = record.or(own),
-            Some(Err(RankError::Failed(error))) => {
-                failure.get_or_insert(error);
+            Some(Err(error)) => {
+                match error {
+                    RankError::Failed(error) => failure = failure.or(Some(error)),
+                    RankError::Aborted(aborted) => elsewhere = elsewhere.or(Some(aborted)),
+                }
                 deadline.get_or_insert_with(|| Instant::now() + GRACE);
             }
-            Some(Err(RankError::Aborted)) => {}
             None => break,
         }
     }
-    match (failure, record) {
-        (Some(error), _) => Err(error),
-        (None, Some(record)) => Ok(record),
-        (None, None) => {
-            Err(RunError::Unexpected { rank: 0, reason: "no rank reported a result".to_owned() })
-        }
+    match failure.or(elsewhere.map(RunError::Elsewhere)) {
+        Some(error) => Err(error),
+        None => Ok(record),
     }
+}
+
+/// The ranks of this process.
+#[derive(Debug, Clone, Copy)]
+struct Here {
+    first: u32,
+    ranks: u32,
 }
 
 struct Shared {
     job: Job,
+    here: Here,
     training: Phase,
     evaluation: Option<Phase>,
     page_cache: Mutex<PageCache>,
@@ -250,13 +292,13 @@ type RankOutcome = Result<Option<RunRecord>, RankError>;
 
 enum RankError {
     Failed(RunError),
-    /// Another rank failed; it says itself why.
-    Aborted,
+    /// Another rank failed, in this process or elsewhere.
+    Aborted(Aborted),
 }
 
 impl From<Aborted> for RankError {
-    fn from(_: Aborted) -> Self {
-        Self::Aborted
+    fn from(aborted: Aborted) -> Self {
+        Self::Aborted(aborted)
     }
 }
 
@@ -273,21 +315,23 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
     let failed = |source| RankError::Failed(RunError::Load { rank, source });
 
     for number in 1..=workload.train.epochs {
-        if let Some(run) = &mut run {
-            shared.empty_page_cache(run);
+        shared.empty_page_cache(world, run.as_mut())?;
+        if speaks {
             shared.observer.epoch_starts(number, training.steps);
             shared.progress.epoch_started(number);
         }
         let visits = shared.training.visits(workload, number, entropy, rank);
-        let mut finished = epoch::train(world, &mut training, visits, &shared.waiting, |step| {
-            if speaks {
-                shared.progress.step_done(step);
-            }
-        })
-        .map_err(|stopped| match stopped {
-            Stopped::Load(source) => failed(source),
-            Stopped::Aborted => RankError::Aborted,
-        })?;
+        let host = &shared.job.host;
+        let mut finished =
+            epoch::train(world, host, &mut training, visits, &shared.waiting, |step| {
+                if speaks {
+                    shared.progress.step_done(step);
+                }
+            })
+            .map_err(|stopped| match stopped {
+                Stopped::Load(source) => failed(source),
+                Stopped::Aborted(aborted) => RankError::Aborted(aborted),
+            })?;
         if speaks {
             shared.progress.training_ended();
         }
@@ -307,10 +351,12 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
             finished.record.evaluation = Some(evaluated.map_err(failed)?);
             finished.record.over = Stamp::now();
         }
-        let ranks = gather(world, &finished.record)?;
-        if let (Some(run), Some(ranks)) = (&mut run, ranks) {
-            run.epochs.push(EpochRecord { epoch: number, ranks });
-            shared.bring_up_to_date(run, finished.first_step_over);
+        // Nobody of a process reads any more when its share is taken: evaluations end apart.
+        world.barrier()?;
+        let process = (rank == shared.here.first).then(|| shared.process_share());
+        let reports = gather(world, &RankReport { epoch: finished.record, process })?;
+        if let (Some(run), Some(reports)) = (&mut run, reports) {
+            shared.bring_up_to_date(run, number, reports, finished.first_step_over);
             shared
                 .observer
                 .epoch_ended(run)
@@ -328,11 +374,15 @@ fn agree_on_entropy(world: &dyn World) -> Result<u64, Aborted> {
     Ok(bytes.try_into().map_or(drawn, u64::from_le_bytes))
 }
 
-fn gather(world: &dyn World, record: &RankEpoch) -> Result<Option<Vec<RankEpoch>>, RankError> {
+/// Brings what each rank has to rank 0, in the order of ranks.
+fn gather<T: Serialize + DeserializeOwned>(
+    world: &dyn World,
+    own: &T,
+) -> Result<Option<Vec<T>>, RankError> {
     let unexpected = |error: serde_json::Error| {
         RankError::Failed(RunError::Unexpected { rank: world.rank(), reason: error.to_string() })
     };
-    let payload = serde_json::to_vec(record).map_err(unexpected)?;
+    let payload = serde_json::to_vec(own).map_err(unexpected)?;
     let Some(payloads) = world.gather(payload)? else { return Ok(None) };
     payloads
         .iter()
@@ -342,52 +392,90 @@ fn gather(world: &dyn World, record: &RankEpoch) -> Result<Option<Vec<RankEpoch>
 }
 
 impl Shared {
+    /// What is known before the first epoch is over.
     fn new_record(&self) -> RunRecord {
-        let Job { workload, schedule, source, requests, evaluation, .. } = &self.job;
-        let dataset = &workload.dataset;
-        let mean_file = source.format.total_bytes() / source.format.files().max(1);
-        let held = self.training.limits.most_files_held(
-            schedule.batch_size,
-            dataset.num_samples_per_file,
-            mean_file,
-        );
+        let Job { schedule, evaluation, .. } = &self.job;
         RunRecord {
             start: Stamp::now(),
             end: Stamp::now(),
             steps_per_epoch: schedule.steps,
             evaluation_steps: evaluation.as_ref().map_or(0, |set| set.schedule.steps),
-            cache_drops: self.page_cache().drops().clone(),
+            cache_drops: CacheDrops::default(),
             time_to_first_step: None,
             epochs: Vec::new(),
-            requests: requests.summary(),
+            requests: RequestSummary::default(),
             process: ProcessUsage::default(),
-            waiting_cpu: self.sampler.sums(),
-            window_share_of_epoch: held as f64 * f64::from(schedule.ranks)
-                / dataset.num_files_train as f64,
-            byte_budget: self.job.most_held(),
+            processes: Vec::new(),
+            waiting_cpu: WaitingCpu::default(),
+            window_share_of_epoch: 0.0,
+            byte_budget: ByteCount::default(),
         }
     }
 
-    /// Outside every epoch's clock; the other ranks wait in the barrier before it.
-    fn empty_page_cache(&self, run: &mut RunRecord) {
-        let warning = self.page_cache().empty();
-        run.cache_drops = self.page_cache().drops().clone();
-        if let Some(warning) = warning {
-            self.observer.warned(&warning);
+    /// On every node at once, outside every epoch's clock; the other ranks wait. Rank 0, which has the
+    /// `run`'s record, hears from all.
+    fn empty_page_cache(
+        &self,
+        world: &dyn World,
+        run: Option<&mut RunRecord>,
+    ) -> Result<(), RankError> {
+        let own: Option<OnHost> =
+            world.leads_node().then(|| (self.job.host.clone(), self.page_cache().empty()));
+        if let (Some(nodes), Some(run)) = (gather(world, &own)?, run) {
+            let nodes: Vec<OnHost> = nodes.into_iter().flatten().collect();
+            page_cache::count(&mut run.cache_drops, &nodes);
+            for warning in page_cache::warnings(&nodes) {
+                self.observer.warned(&warning);
+            }
         }
+        Ok(())
     }
 
     fn page_cache(&self) -> MutexGuard<'_, PageCache> {
         self.page_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bring_up_to_date(&self, run: &mut RunRecord, first_step_over: Option<Moment>) {
+    /// What this process has until now.
+    fn process_share(&self) -> ProcessShare {
+        let Job { workload, schedule, source, requests, host, .. } = &self.job;
+        let mean_file = source.format.total_bytes() / source.format.files().max(1);
+        let of_a_rank = self.training.limits.most_files_held(
+            schedule.batch_size,
+            workload.dataset.num_samples_per_file,
+            mean_file,
+        );
+        let Here { first, ranks } = self.here;
+        ProcessShare {
+            record: ProcessRecord {
+                first_rank: first,
+                ranks,
+                host: host.clone(),
+                usage: ProcessUsage::current().unwrap_or_default(),
+            },
+            requests: requests.snapshot(),
+            waiting_cpu: self.sampler.sums(),
+            most_files: of_a_rank.saturating_mul(u64::from(ranks)),
+            byte_budget: self.job.most_held(ranks),
+        }
+    }
+
+    /// Adds an epoch and what all processes have until now.
+    fn bring_up_to_date(
+        &self,
+        run: &mut RunRecord,
+        epoch: u32,
+        reports: Vec<RankReport>,
+        first_step_over: Option<Moment>,
+    ) {
         run.end = Stamp::now();
-        run.requests = self.job.requests.summary();
-        run.waiting_cpu = self.sampler.sums();
-        let Ok(usage) = ProcessUsage::current() else { return };
-        run.process = usage;
-        if let (None, Some(moment)) = (run.time_to_first_step, first_step_over) {
+        let (ranks, shares): (Vec<RankEpoch>, Vec<_>) =
+            reports.into_iter().map(|report| (report.epoch, report.process)).unzip();
+        run.epochs.push(EpochRecord { epoch, ranks });
+        let files = self.job.workload.dataset.num_files_train;
+        add_up(run, shares.into_iter().flatten().collect(), files);
+        if let (None, Some(moment), Ok(usage)) =
+            (run.time_to_first_step, first_step_over, ProcessUsage::current())
+        {
             let since = Moment::now() - moment;
             run.time_to_first_step = Some(Seconds((usage.age - since).0.max(0.0)));
         }

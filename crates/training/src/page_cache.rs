@@ -9,7 +9,11 @@
 //! The kernel drops clean pages only. So what has just been generated is written back first, with
 //! `sync -f` for the data's file system alone, which DLIO leaves out: its first epoch reads such files
 //! from memory.
+//!
+//! Each node has a page cache of its own, which one rank there empties. Rank 0 hears from all of them
+//! and tells the user.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -19,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use feedrate_metrics::record::CacheDrops;
 use feedrate_workload::{DropCaches, Target, Workload};
+use serde::{Deserialize, Serialize};
 
 /// The kernel's control; 3 drops pages, directory entries and inodes.
 const COMMAND: &str = "echo 3 > /proc/sys/vm/drop_caches";
@@ -28,11 +33,30 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The page cache of this host, as one run treats it.
 #[derive(Debug)]
 pub(crate) struct PageCache {
-    /// What to run; `None` where nothing is to be done, or not any more.
-    commands: Option<Commands>,
+    /// What to run, or why nothing is to be done, or not any more.
+    commands: Result<Commands, String>,
     timeout: Duration,
-    drops: CacheDrops,
 }
+
+/// What became of one node's page cache before one epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    Dropped,
+    TimedOut,
+    /// And why not.
+    NotDropped(String),
+}
+
+/// The same, with what the user must know of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Emptied {
+    pub(crate) outcome: Outcome,
+    /// It stays full, and what to do; a refusal is told once.
+    pub(crate) warning: Option<String>,
+}
+
+/// [`Emptied`] on the host of this name.
+pub(crate) type OnHost = (String, Emptied);
 
 /// Programs with their arguments.
 #[derive(Debug)]
@@ -66,18 +90,22 @@ impl PageCache {
                 return Self::with(Commands::new(root, is_root), timeout);
             }
         };
-        let drops = CacheDrops { not_dropped: Some(reason.to_owned()), ..CacheDrops::default() };
-        Self { commands: None, timeout: Duration::ZERO, drops }
+        Self { commands: Err(reason.to_owned()), timeout: Duration::ZERO }
     }
 
     fn with(commands: Commands, timeout: Duration) -> Self {
-        Self { commands: Some(commands), timeout, drops: CacheDrops::default() }
+        Self { commands: Ok(commands), timeout }
     }
 
-    /// Empties it where that is asked for and possible, in at most the time that the workload allows.
-    /// Returns what the user must know if it stays full; a refusal is told once and ends the attempts.
-    pub(crate) fn empty(&mut self) -> Option<String> {
-        let commands = self.commands.as_ref()?;
+    /// Empties it where that is asked for and possible, in at most the time that the workload allows. A
+    /// refusal ends the attempts.
+    pub(crate) fn empty(&mut self) -> Emptied {
+        let commands = match &self.commands {
+            Ok(commands) => commands,
+            Err(why) => {
+                return Emptied { outcome: Outcome::NotDropped(why.clone()), warning: None };
+            }
+        };
         let deadline = Instant::now() + self.timeout;
         // Where writing back is refused, what could be dropped is dropped.
         let end = match run(&commands.write_back, deadline) {
@@ -85,36 +113,67 @@ impl PageCache {
             End::Done | End::Refused(_) => run(&commands.drop, deadline),
         };
         match end {
-            End::Done => {
-                self.drops.dropped += 1;
-                None
-            }
+            End::Done => Emptied { outcome: Outcome::Dropped, warning: None },
             End::TimedOut => {
-                self.drops.timed_out += 1;
-                Some(format!(
+                let warning = format!(
                     "dropping the page cache took longer than {} s and was given up: this epoch may \
                      read from memory. Raise storage.drop_caches_timeout (DLIO_DROP_CACHES_TIMEOUT), \
                      or set storage.drop_caches=never",
                     self.timeout.as_secs_f64()
-                ))
+                );
+                Emptied { outcome: Outcome::TimedOut, warning: Some(warning) }
             }
             End::Refused(why) => {
-                self.commands = None;
                 let warning = format!(
                     "the page cache is not dropped before epochs, so files may come from memory: \
                      {why}. Run as root, allow `sudo -n sh -c '{COMMAND}'` without a password, or \
                      set storage.drop_caches=never"
                 );
-                self.drops.not_dropped = Some(why);
-                Some(warning)
+                self.commands = Err(why.clone());
+                Emptied { outcome: Outcome::NotDropped(why), warning: Some(warning) }
             }
         }
     }
+}
 
-    /// What became of it so far.
-    pub(crate) fn drops(&self) -> &CacheDrops {
-        &self.drops
+/// Counts what became of all nodes' page caches before one more epoch.
+pub(crate) fn count(drops: &mut CacheDrops, nodes: &[OnHost]) {
+    let any = |outcome: &Outcome| nodes.iter().any(|(_, emptied)| emptied.outcome == *outcome);
+    if any(&Outcome::TimedOut) {
+        drops.timed_out += 1;
     }
+    let why = by_host(nodes, |emptied| match &emptied.outcome {
+        Outcome::NotDropped(why) => Some(why),
+        Outcome::Dropped | Outcome::TimedOut => None,
+    });
+    if why.is_empty() && !any(&Outcome::TimedOut) {
+        drops.dropped += 1;
+    }
+    // A node that has refused once is not asked again, and says so each time.
+    drops.not_dropped = (!why.is_empty()).then(|| why.join("; "));
+}
+
+/// What the user must know of it.
+pub(crate) fn warnings(nodes: &[OnHost]) -> Vec<String> {
+    by_host(nodes, |emptied| emptied.warning.as_deref())
+}
+
+/// What `text` finds on nodes, each text once, with the names of their hosts unless it is true of all.
+fn by_host<'a>(nodes: &'a [OnHost], text: impl Fn(&'a Emptied) -> Option<&'a str>) -> Vec<String> {
+    let mut hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (host, emptied) in nodes {
+        if let Some(text) = text(emptied) {
+            hosts.entry(text).or_default().push(host);
+        }
+    }
+    let told = hosts.into_iter().map(|(text, hosts)| {
+        if hosts.len() == nodes.len() {
+            text.to_owned()
+        } else {
+            format!("on {}: {text}", hosts.join(", "))
+        }
+    });
+    told.collect()
 }
 
 impl Commands {
@@ -195,14 +254,21 @@ pub(crate) mod tests {
 
     const AMPLE: Duration = Duration::from_secs(20);
 
+    fn dropped() -> Emptied {
+        Emptied { outcome: Outcome::Dropped, warning: None }
+    }
+
+    fn told(emptied: Emptied) -> (Outcome, String) {
+        (emptied.outcome, emptied.warning.unwrap())
+    }
+
     #[test]
     fn it_is_written_back_and_then_dropped_each_time() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let say = |what: &str| format!("echo {what} >> {}", log.display());
         let mut cache = scripted(&say("written"), &say("dropped"), AMPLE);
-        assert_eq!((cache.empty(), cache.empty()), (None, None));
-        assert_eq!(*cache.drops(), CacheDrops { dropped: 2, ..CacheDrops::default() });
+        assert_eq!((cache.empty(), cache.empty()), (dropped(), dropped()));
         let log = std::fs::read_to_string(log).unwrap();
         assert_eq!(log, "written\ndropped\n".repeat(2));
     }
@@ -210,27 +276,26 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_written_back_does_not_keep_the_rest() {
         let mut cache = scripted("exit 1", "true", AMPLE);
-        assert_eq!(cache.empty(), None);
-        assert_eq!(cache.drops().dropped, 1);
+        assert_eq!(cache.empty(), dropped());
     }
 
     #[test]
     fn a_refusal_is_told_once_with_its_reason_and_ends_the_attempts() {
         let refused = "echo >&2; echo 'sudo: a password is required' >&2; exit 1";
         let mut cache = scripted("true", refused, AMPLE);
-        let warning = cache.empty().unwrap();
+        let (outcome, warning) = told(cache.empty());
+        let why = Outcome::NotDropped("sudo: a password is required".to_owned());
+        assert_eq!(outcome, why);
         for part in ["sudo: a password is required", "root", "storage.drop_caches=never"] {
             assert!(warning.contains(part), "no {part:?} in {warning}");
         }
-        assert_eq!(cache.empty(), None);
-        let why = Some("sudo: a password is required".to_owned());
-        assert_eq!(*cache.drops(), CacheDrops { not_dropped: why, ..CacheDrops::default() });
+        assert_eq!(cache.empty(), Emptied { outcome: why, warning: None });
     }
 
     #[test]
     fn a_refusal_without_a_word_is_told_with_its_status() {
         let mut cache = scripted("true", "exit 3", AMPLE);
-        let warning = cache.empty().unwrap();
+        let (_, warning) = told(cache.empty());
         assert!(warning.contains("exit status: 3"), "{warning}");
     }
 
@@ -239,9 +304,8 @@ pub(crate) mod tests {
         let absent = vec![OsString::from("/nowhere/sudo"), OsString::from("-n")];
         let commands = Commands { write_back: Vec::new(), drop: absent };
         let mut cache = PageCache::with(commands, AMPLE);
-        let warning = cache.empty().unwrap();
+        let (_, warning) = told(cache.empty());
         assert!(warning.contains("/nowhere/sudo is not installed"), "{warning}");
-        assert_eq!(cache.empty(), None);
     }
 
     #[test]
@@ -251,25 +315,24 @@ pub(crate) mod tests {
         let endless = format!("echo $$ > {}; exec sleep 600", pid.display());
         for (write_back, drop) in [("true", endless.as_str()), (endless.as_str(), "true")] {
             let mut cache = scripted(write_back, drop, Duration::from_millis(400));
-            for times in 1..=2 {
-                let warning = cache.empty().unwrap();
+            for _ in 0..2 {
+                let (outcome, warning) = told(cache.empty());
+                assert_eq!(outcome, Outcome::TimedOut);
                 assert!(warning.contains("longer than 0.4 s"), "{warning}");
                 assert!(warning.contains("storage.drop_caches_timeout"), "{warning}");
-                assert_eq!(cache.drops().timed_out, times);
                 let pid = std::fs::read_to_string(&pid).unwrap();
                 let process = Path::new("/proc").join(pid.trim());
                 while process.exists() {
                     thread::sleep(LOOK_EVERY);
                 }
             }
-            assert_eq!((cache.drops().dropped, &cache.drops().not_dropped), (0, &None));
         }
     }
 
     #[test]
     fn nothing_is_asked_on_standard_input() {
         let mut cache = scripted("true", "read line && exit 1; true", AMPLE);
-        assert_eq!(cache.empty(), None);
+        assert_eq!(cache.empty(), dropped());
     }
 
     #[test]
@@ -287,11 +350,7 @@ pub(crate) mod tests {
 
     #[test]
     fn only_a_file_systems_files_pass_through_it_and_only_if_asked() {
-        let reason = |options: &[&str]| {
-            let cache = PageCache::new(&workload(options));
-            assert!(cache.commands.is_none() || cache.drops.not_dropped.is_none());
-            cache.drops.not_dropped
-        };
+        let reason = |options: &[&str]| PageCache::new(&workload(options)).commands.err();
         let local = "storage.storage_root=/data";
         assert_eq!(reason(&[local]), None);
         let told = |options: &[&str]| reason(options).unwrap();
@@ -303,5 +362,42 @@ pub(crate) mod tests {
             "storage.storage_options.endpoint_url=http://127.0.0.1:1",
         ];
         assert!(told(&s3).contains("objects"));
+    }
+
+    #[test]
+    fn an_epoch_counts_as_dropped_when_every_node_dropped() {
+        let node = |host: &str, outcome| (host.to_owned(), Emptied { outcome, warning: None });
+        let refused = |why: &str| Outcome::NotDropped(why.to_owned());
+        let counted = |epochs: &[[Outcome; 2]]| {
+            let mut drops = CacheDrops::default();
+            for [a, b] in epochs {
+                count(&mut drops, &[node("a", a.clone()), node("b", b.clone())]);
+            }
+            (drops.dropped, drops.timed_out, drops.not_dropped.unwrap_or_default())
+        };
+        let both = || [Outcome::Dropped, Outcome::Dropped];
+        let late = || [Outcome::TimedOut, Outcome::Dropped];
+        assert_eq!(counted(&[both(), late(), both()]), (2, 1, String::new()));
+        let one = || [Outcome::Dropped, refused("no such right")];
+        assert_eq!(counted(&[both(), one(), one()]), (1, 0, "on b: no such right".to_owned()));
+        let late = [Outcome::TimedOut, refused("no such right")];
+        assert_eq!(counted(&[late]), (0, 1, "on b: no such right".to_owned()));
+        let neither = [refused("no sudo"), refused("no such right")];
+        assert_eq!(counted(&[neither]), (0, 0, "on b: no such right; on a: no sudo".to_owned()));
+        let all = [refused("never"), refused("never")];
+        assert_eq!(counted(&[all]), (0, 0, "never".to_owned()));
+    }
+
+    #[test]
+    fn a_warning_names_the_hosts_unless_it_holds_for_all() {
+        let node = |host: &str, warning: Option<&str>| {
+            let warning = warning.map(str::to_owned);
+            (host.to_owned(), Emptied { outcome: Outcome::TimedOut, warning })
+        };
+        let slow = Some("too slow");
+        assert_eq!(warnings(&[node("a", slow), node("b", slow)]), ["too slow"]);
+        let some = [node("a", slow), node("b", None), node("c", slow)];
+        assert_eq!(warnings(&some), ["on a, c: too slow"]);
+        assert_eq!(warnings(&[node("a", None)]), [""; 0]);
     }
 }

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use crate::Job;
 use crate::epoch::Accelerator;
 
-/// A set, the way all ranks go through it, and the order that their readers keep.
+/// A set, the way all ranks go through it, and the order that the readers of this process's keep.
 #[derive(Debug)]
 pub(crate) struct Phase {
     pub(crate) schedule: Schedule,
@@ -20,9 +20,15 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    pub(crate) fn new(job: &Job, schedule: Schedule, source: &Arc<Source>) -> Self {
-        let limits = limits(job, &schedule, source);
-        let turns = turns(&job.workload, &schedule, &limits);
+    /// `ranks_here` of the schedule's ranks are in this process and share its memory and its turns.
+    pub(crate) fn new(
+        job: &Job,
+        schedule: Schedule,
+        source: &Arc<Source>,
+        ranks_here: u32,
+    ) -> Self {
+        let limits = limits(job, &schedule, source, ranks_here);
+        let turns = turns(&job.workload, &schedule, &limits, ranks_here);
         Self { schedule, source: Arc::clone(source), limits, turns }
     }
 
@@ -60,21 +66,20 @@ impl Phase {
     }
 }
 
-/// The limits of each rank's loader as it goes through a set. Sets are gone through one after the other,
-/// so the memory for batches serves each in turn.
-pub(crate) fn limits(job: &Job, schedule: &Schedule, source: &Source) -> Limits {
+/// The limits of the loader of each of this process's ranks as it goes through a set. Sets are gone
+/// through one after the other, so the memory for batches serves each in turn.
+pub(crate) fn limits(job: &Job, schedule: &Schedule, source: &Source, ranks_here: u32) -> Limits {
     let largest = source.format.largest_file();
-    Limits::new(&job.workload, schedule.split, largest, job.byte_budget, schedule.ranks)
+    Limits::new(&job.workload, schedule.split, largest, job.byte_budget, ranks_here)
 }
 
-/// The order of GETs among the ranks, from what their accelerators consume.
-fn turns(workload: &Workload, schedule: &Schedule, limits: &Limits) -> Arc<Turns> {
-    let ranks = schedule.ranks;
-    let samples_per_step = schedule.batch_size as f64 * f64::from(ranks);
+/// The order of GETs among the ranks of this process, from what their accelerators consume.
+fn turns(workload: &Workload, schedule: &Schedule, limits: &Limits, ranks_here: u32) -> Arc<Turns> {
+    let samples_per_step = schedule.batch_size as f64 * f64::from(ranks_here);
     let files_per_step = samples_per_step / workload.dataset.num_samples_per_file as f64;
     let seconds_per_step = step_time(workload, schedule.split).mean().abs();
-    let most = limits.most_files_ahead().saturating_mul(u64::from(ranks));
-    Turns::new(ranks, files_per_step / seconds_per_step, most as usize)
+    let most = limits.most_files_ahead().saturating_mul(u64::from(ranks_here));
+    Turns::new(ranks_here, files_per_step / seconds_per_step, most as usize)
 }
 
 /// How long a step computes.

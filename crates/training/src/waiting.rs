@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use feedrate_metrics::process::{WaitingCpu, host_cpu_time, own_cpu_time};
+use feedrate_metrics::process::{WaitingCpu, busy_time, own_cpu_time};
 use feedrate_metrics::units::Seconds;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// The kernel counts CPU time in ticks of 10 ms, so looking more often would see nothing more.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -29,6 +30,16 @@ impl Waiting {
     }
 }
 
+/// Who may use the same CPUs as this process and belongs to the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// Other processes with ranks. A quota of a control group, as containers have one, bounds this
+    /// process apart from whoever else is on the CPUs: under it, its own CPU time counts.
+    Processes,
+    /// The store's server.
+    Server,
+}
+
 /// A thread that samples until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Sampler {
@@ -38,15 +49,24 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples the CPU time of the whole host when the store is `co_located` (its server works on
-    /// the same CPUs), else that of this process.
-    pub(crate) fn start(waiting: Arc<Waiting>, co_located: bool) -> Self {
+    /// Samples the CPUs that this process may use: its own CPU time, or with `others` (who may use them,
+    /// too) everything that runs on them.
+    pub(crate) fn start(waiting: Arc<Waiting>, others: Option<Others>) -> Self {
         let cpus = thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+        let affinity = sched_getaffinity(None).ok();
+        let everything =
+            move |cpu| affinity.is_none_or(|set| cpu < CpuSet::MAX_CPU && set.is_set(cpu));
+        let bounded = affinity.is_some_and(|set| cpus < f64::from(set.count()));
+        let own = match others {
+            None => true,
+            Some(Others::Processes) => bounded,
+            Some(Others::Server) => false,
+        };
         let sums = Arc::new(Mutex::new(WaitingCpu { cpus, ..WaitingCpu::default() }));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (sums, stop) = (Arc::clone(&sums), Arc::clone(&stop));
-            let cpu_time = if co_located { host_cpu_time } else { own_cpu_time };
+            let cpu_time = move || if own { own_cpu_time() } else { busy_time(everything) };
             // Looks at the CPUs only while a rank waits: reading `/proc` takes CPU time itself.
             let look = move || {
                 let cpu = if waiting.any() { cpu_time().ok() } else { None };

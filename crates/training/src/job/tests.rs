@@ -1,4 +1,5 @@
 mod evaluation;
+mod processes;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -6,6 +7,7 @@ use std::sync::Mutex;
 use feedrate_loader::testing::{NEVER, WatchedStore, source, workload};
 use feedrate_metrics::record::{CacheDrops, StepRecord};
 use feedrate_metrics::utilization::{MetricWindow, epoch_au_percent, epoch_wall_au_percent};
+use feedrate_ranks::in_process;
 use feedrate_storage::ObjectKey;
 use feedrate_workload::Split;
 use tokio::runtime::Runtime;
@@ -109,9 +111,19 @@ fn play_on(
     let (notes, progress) = (Arc::new(notes), Arc::new(Progress::default()));
     let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
     let start = Instant::now();
-    let result = run(job, observer, Arc::clone(&progress));
+    let result = run_here(job, observer, Arc::clone(&progress));
     let (elapsed, progress) = (start.elapsed(), progress.now());
     Played { store, source, notes, progress, elapsed, result, _runtime: runtime }
+}
+
+/// Runs `job` with all its ranks in this process.
+fn run_here(
+    job: Job,
+    observer: Arc<dyn Observer>,
+    progress: Arc<Progress>,
+) -> Result<RunRecord, RunError> {
+    let worlds = in_process::world(job.schedule.ranks);
+    run(job, worlds, observer, progress).map(Option::unwrap)
 }
 
 fn runtime() -> Runtime {
@@ -137,6 +149,7 @@ fn job(
         requests: Arc::new(RequestStats::new()),
         byte_budget: ByteCount(1 << 24),
         co_located: false,
+        host: "vm".to_owned(),
         runtime: runtime.handle().clone(),
         workload,
     };
@@ -455,7 +468,7 @@ fn what_is_discarded_cannot_be_verified_and_is_not_read() {
     let options = ["dataset.num_files_train=8", "reader.batch_size=4", "reader.payload=discard"];
     let (mut job, store) = job(&options, 1, &runtime, |store| store);
     job.source = source(&job.workload, Split::Train, &store, true);
-    let error = run(job, Arc::new(Notes::default()), Arc::default()).unwrap_err();
+    let error = run_here(job, Arc::new(Notes::default()), Arc::default()).unwrap_err();
     assert!(matches!(error, RunError::Verify(_)), "{error:?}");
     assert!(error.to_string().contains("reader.payload is discard"), "{error}");
     assert_eq!(store.seen().keys, []);
@@ -513,7 +526,8 @@ fn the_page_cache_is_emptied_before_each_epoch_reads_anything() {
     let cache = scripted("true", &drop, Duration::from_secs(20));
     let notes = Arc::new(Notes::default());
     let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
-    let record = run_with(job, observer, Arc::default(), cache).unwrap();
+    let worlds = in_process::world(job.schedule.ranks);
+    let record = run_with(job, worlds, observer, Arc::default(), cache).unwrap().unwrap();
     assert_eq!(*emptied.lock().unwrap(), [[1; 8], [2; 8], [3; 8]].concat());
     assert_eq!(record.cache_drops, CacheDrops { dropped: 3, ..CacheDrops::default() });
     assert_eq!(notes.records.lock().unwrap()[0].cache_drops.dropped, 1);
@@ -528,7 +542,8 @@ fn a_page_cache_that_stays_full_is_told_once_and_recorded() {
     let cache = scripted("true", "echo 'no such right' >&2; exit 1", Duration::from_secs(20));
     let notes = Arc::new(Notes::default());
     let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
-    let record = run_with(job, observer, Arc::default(), cache).unwrap();
+    let worlds = in_process::world(job.schedule.ranks);
+    let record = run_with(job, worlds, observer, Arc::default(), cache).unwrap().unwrap();
     let told = notes.told();
     assert!(told[0].starts_with("warning: ") && told[0].contains("no such right"), "{told:?}");
     assert_eq!(told.iter().filter(|line| line.starts_with("warning")).count(), 1);
@@ -557,6 +572,6 @@ fn a_rank_that_panics_ends_the_others() {
     let runtime = runtime();
     let options = ["dataset.num_files_train=24", "reader.batch_size=4"];
     let (job, _) = job(&options, 3, &runtime, |store| store);
-    let error = run(job, Arc::new(Panics), Arc::default()).unwrap_err();
+    let error = run_here(job, Arc::new(Panics), Arc::default()).unwrap_err();
     assert!(matches!(error, RunError::Unexpected { rank: 0, .. }), "{error:?}");
 }

@@ -198,9 +198,9 @@ fn the_larger_of_the_two_sets_batches_bounds_memory() {
         let options = evaluating(&[&batches[0], &batches[1], "train.epochs=1"]);
         let (mut job, _) = job(&options, 2, &runtime, |store| store);
         job.byte_budget = ByteCount(0);
-        assert_eq!(job.most_held(), ByteCount(2 * files * file), "{batches:?}");
-        let expected = job.most_held();
-        let record = run(job, Arc::new(Notes::default()), Arc::default()).unwrap();
+        assert_eq!(job.most_held(2), ByteCount(2 * files * file), "{batches:?}");
+        let expected = job.most_held(2);
+        let record = run_here(job, Arc::new(Notes::default()), Arc::default()).unwrap();
         assert_eq!(record.byte_budget, expected);
     }
 }

@@ -1,0 +1,48 @@
+//! What the ranks tell rank 0 behind each epoch, and what it makes of it.
+//!
+//! Every rank tells its own epoch. The first rank of each process adds the share of its process: what
+//! there is one of however many ranks are in it, such as the counters of requests. Shares are counts
+//! and sums, not figures, so that all of them together are what a single process would have had.
+
+use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
+use feedrate_metrics::record::{ProcessRecord, RankEpoch, RunRecord};
+use feedrate_metrics::requests::RequestSnapshot;
+use feedrate_metrics::units::ByteCount;
+use serde::{Deserialize, Serialize};
+
+/// One rank's part of an epoch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RankReport {
+    pub(crate) epoch: RankEpoch,
+    /// From the first rank of a process.
+    pub(crate) process: Option<ProcessShare>,
+}
+
+/// One process's part of a run until now.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProcessShare {
+    pub(crate) record: ProcessRecord,
+    pub(crate) requests: RequestSnapshot,
+    pub(crate) waiting_cpu: WaitingCpu,
+    /// The most files that its loaders can hold at once.
+    pub(crate) most_files: u64,
+    /// The most bytes that its loaders hold.
+    pub(crate) byte_budget: ByteCount,
+}
+
+/// Puts what all processes have until now into `run`, whose data set has `files` files.
+pub(crate) fn add_up(run: &mut RunRecord, shares: Vec<ProcessShare>, files: u64) {
+    let mut requests = RequestSnapshot::default();
+    for share in &shares {
+        requests.add(&share.requests);
+    }
+    run.requests = requests.summary();
+    let usages = shares.iter().map(|share| share.record.usage);
+    run.process = usages.reduce(ProcessUsage::and).unwrap_or_default();
+    let waiting_cpus = shares.iter().map(|share| share.waiting_cpu);
+    run.waiting_cpu = waiting_cpus.reduce(WaitingCpu::and).unwrap_or_default();
+    let most_files: f64 = shares.iter().map(|share| share.most_files as f64).sum();
+    run.window_share_of_epoch = most_files / files as f64;
+    run.byte_budget = shares.iter().map(|share| share.byte_budget).max().unwrap_or_default();
+    run.processes = shares.into_iter().map(|share| share.record).collect();
+}
