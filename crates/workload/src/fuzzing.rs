@@ -1,13 +1,14 @@
 //! One function that sends any bytes through everything that reads what users write, for the fuzz
 //! target in `fuzz/` and for the tests that do the same for a moment.
 //!
-//! No byte of the input names a file that is opened: the YAML is held in memory, and of the configuration
+//! No file is opened, whatever the input names: the YAML is held in memory, and of the configuration
 //! files only those in the program are reached.
 
 use std::hint::black_box;
 use std::path::PathBuf;
 
 use jiff::civil::date;
+use jiff::tz::TimeZone;
 
 use crate::environment::parse_dotenv;
 use crate::hydra::{CommandLine, Composition, query};
@@ -38,7 +39,7 @@ pub fn exercise(input: &[u8]) {
     let mut request = Request {
         overrides: arguments.iter().map(|argument| Override::set(argument)).collect(),
         environment: parse_dotenv(environment),
-        started: date(2026, 3, 4).at(5, 6, 7, 89_000_000).in_tz("UTC").ok(),
+        started: date(2026, 3, 4).at(5, 6, 7, 89_000_000).to_zoned_datetime(TimeZone::UTC).ok(),
         directory: PathBuf::from("/work"),
         ..Request::default()
     };
