@@ -22,6 +22,14 @@
 //! A launcher that sees a process die sends SIGTERM to the others, and SIGKILL soon after (Open MPI: a
 //! second). So that somebody can say which one died, the program handles SIGTERM by
 //! [`Alarm::raise`], and `on_lost` is called in time.
+//!
+//! # What launchers should be told
+//!
+//! `mpirun` of Open MPI 4 waits for the daemon of a host that it cannot reach any more, even when all
+//! its processes have ended; `--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca
+//! oob_tcp_keepalive_probes 2` makes it notice. `--mca mpi_yield_when_idle 1` changes only calls that
+//! wait inside the library, which are those of the start and of the finalization. MPICH's launcher
+//! kills the processes of a job with SIGKILL when one dies, so that its own text is all there is.
 
 mod attendance;
 mod exchange;
@@ -161,7 +169,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Joins the other processes of the job. Collective; at most once in a process.
+    /// Joins the other processes of the job. Collective; at most once in a process, and before it has
+    /// other threads that read or change the environment, as MPI changes it.
+    ///
+    /// Open MPI's own explanations of errors in this process are silenced, as they get in the way when
+    /// a process is lost; `OMPI_MCA_orte_execute_quiet=0` in the environment brings them back.
     pub fn start(options: Options) -> Result<Self, ClusterError> {
         let Options { heartbeat, dead_after, .. } = options;
         if heartbeat.is_zero() || dead_after < 2 * heartbeat {

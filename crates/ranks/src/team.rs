@@ -136,3 +136,95 @@ impl World for Rank {
         meeting.abort(outside.abort(self.rank(), cause));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::in_process;
+
+    /// What a "process" sees of the others, for each of which one rank of a world stands.
+    #[derive(Debug)]
+    struct Joined(Rank);
+
+    impl Outside for Joined {
+        fn barrier(&self) -> Result<(), Aborted> {
+            self.0.barrier()
+        }
+
+        fn gather(&self, payloads: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>, Aborted> {
+            // All payloads of these tests are one byte long.
+            let gathered = self.0.gather(payloads.concat())?;
+            Ok(gathered.map(|all| all.concat().into_iter().map(|byte| vec![byte]).collect()))
+        }
+
+        fn broadcast(&self, payload: Vec<u8>) -> Result<Vec<u8>, Aborted> {
+            self.0.broadcast(payload)
+        }
+
+        fn abort(&self, rank: u32, cause: String) -> Aborted {
+            self.0.abort(cause.clone());
+            Aborted { rank, host: None, cause }
+        }
+    }
+
+    /// Runs `body` on 3 "processes" of 2 ranks each.
+    fn on_all<T: Send>(body: impl Fn(Rank) -> T + Sync) -> Vec<T> {
+        let processes = in_process::world(3).into_iter().map(|outside| {
+            let first = 2 * outside.rank();
+            let meeting = Arc::new(Meeting::new(2));
+            Team {
+                first,
+                size: 6,
+                leads_node: first == 0,
+                meeting,
+                outside: Box::new(Joined(outside)),
+            }
+            .ranks()
+        });
+        let ranks: Vec<Rank> = processes.flatten().collect();
+        thread::scope(|scope| {
+            let threads: Vec<_> =
+                ranks.into_iter().map(|rank| scope.spawn(|| body(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn ranks_are_numbered_through_all_processes() {
+        assert_eq!(on_all(|rank| (rank.rank(), rank.size())), [0, 1, 2, 3, 4, 5].map(|n| (n, 6)));
+    }
+
+    #[test]
+    fn collectives_go_over_all_ranks_of_all_processes() {
+        let ends = on_all(|rank| {
+            let mut ends = Vec::new();
+            for round in 0..50 {
+                rank.barrier().unwrap();
+                let gathered = rank.gather(vec![rank.rank() as u8 + round]).unwrap();
+                ends.push((gathered, rank.broadcast(vec![rank.rank() as u8 + round]).unwrap()));
+            }
+            ends
+        });
+        for (rank, rounds) in ends.into_iter().enumerate() {
+            for (round, (gathered, received)) in (0..).zip(rounds) {
+                let all: Vec<Vec<u8>> = (0..6).map(|rank| vec![rank + round]).collect();
+                assert_eq!(gathered, (rank == 0).then_some(all));
+                assert_eq!(received, [round]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_the_ranks_of_every_process() {
+        let ends = on_all(|rank| {
+            rank.barrier().unwrap();
+            if rank.rank() == 3 {
+                rank.abort("disk on fire".to_owned());
+            }
+            rank.barrier()
+        });
+        assert!(ends.iter().all(|end| end.as_ref().unwrap_err().cause == "disk on fire"));
+    }
+}

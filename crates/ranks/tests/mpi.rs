@@ -1,4 +1,4 @@
-//! Worlds over many processes, under a real launcher: `mpirun`, or what FEEDRATE_TEST_MPIRUN names.
+//! Worlds over many processes, under a real launcher: `mpirun`, or what `FEEDRATE_TEST_MPIRUN` names.
 //!
 //! Each test lets the launcher run this same test program with one "test" only, [`participant`], which
 //! plays the scene that is named in the environment.
@@ -18,7 +18,7 @@ const SCENE: &str = "FEEDRATE_TEST_SCENE";
 /// What a failing job may take to end, all told.
 const IN_TIME: Duration = Duration::from_secs(10);
 /// No scene takes longer.
-const FOR_EVER: Duration = Duration::from_secs(60);
+const FOR_EVER: Duration = Duration::from_mins(1);
 
 /// A run of a scene by the launcher.
 struct Run {
@@ -151,7 +151,7 @@ fn is_running(pid: Pid) -> bool {
 }
 
 fn text(lines: &[(Instant, String)]) -> String {
-    lines.iter().map(|(_, line)| format!("\n    {line}")).collect()
+    lines.iter().flat_map(|(_, line)| ["\n    ", line]).collect()
 }
 
 /// Whether the launcher lets processes say something when one of them has died.
@@ -258,7 +258,7 @@ fn play(scene: &str) -> Result<(), Box<dyn std::error::Error>> {
         }
         std::process::exit(1);
     });
-    if scene != "killed" && scene != "killed 0" {
+    if scene.starts_with("stopped") {
         options.dead_after = Duration::from_secs(2);
         options.heartbeat = Duration::from_millis(500);
     }
@@ -320,11 +320,12 @@ fn act(scene: &str, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>>
             }
             rank.barrier()?;
         }
-        "killed" | "killed 0" | "stopped" | "stopped in a long step" => {
+        "killed" | "killed 0" | "killed 2" | "stopped" | "stopped in a long step" => {
             let rank = &cluster.worlds(1)?[0];
             let (victim, signal) = match scene {
                 "killed" => (1, Signal::KILL),
                 "killed 0" => (0, Signal::KILL),
+                "killed 2" => (2, Signal::KILL),
                 _ => (1, Signal::STOP),
             };
             for step in 0..10 {
@@ -337,6 +338,14 @@ fn act(scene: &str, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>>
                     thread::sleep(FOR_EVER);
                 }
                 thread::sleep(Duration::from_millis(20));
+            }
+        }
+        "steps" => {
+            let rank = &cluster.worlds(1)?[0];
+            eprintln!("steps begin");
+            loop {
+                thread::sleep(Duration::from_millis(20));
+                rank.barrier()?;
             }
         }
         "slow" => {

@@ -19,7 +19,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use ::mpi::ffi;
 
 /// Counts are 32-bit in MPI, so longer buffers travel in pieces of this many bytes.
-const PIECE: usize = 1 << 30;
+const PIECE: u32 = 1 << 30;
+
+/// When a peer's connection breaks, Open MPI 4 explains it at length, through the launcher, and waits
+/// for that. But the launcher is not listening just then: it ends the processes of the job, and ends
+/// this one too before it could say which process was lost. This variable spares the explanations.
+const QUIET: &str = "OMPI_MCA_orte_execute_quiet";
 
 /// A call of the library that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +81,11 @@ impl Library {
         if before != 0 {
             return Err(InitError::Twice);
         }
+        if std::env::var_os(QUIET).is_none() {
+            // SAFETY: nothing may read the environment meanwhile. The same holds for the initialization
+            // of the library, which puts variables of its own there.
+            unsafe { std::env::set_var(QUIET, "1") };
+        }
         let mut provided: c_int = 0;
         // SAFETY: MPI allows null for both arguments; not initialized yet as checked above (two racing
         // threads would get an error from the library, not undefined behaviour).
@@ -127,13 +137,13 @@ impl Library {
             let returned = ffi::MPI_Comm_split_type(
                 all.handle,
                 ffi::RSMPI_COMM_TYPE_SHARED,
-                all.process as c_int,
+                all.process.cast_signed(),
                 ffi::RSMPI_INFO_NULL,
                 &raw mut node,
             );
             check("MPI_Comm_split_type", returned)?;
             let buffer = (&raw mut leader).cast::<c_void>();
-            let bytes = size_of::<u32>() as c_int;
+            let bytes: c_int = 4;
             check("MPI_Bcast", ffi::MPI_Bcast(buffer, bytes, ffi::RSMPI_UINT8_T, 0, node))?;
             check("MPI_Comm_free", ffi::MPI_Comm_free(&raw mut node))?;
         }
@@ -211,7 +221,7 @@ impl Communicator {
 
     /// Begins to send `bytes` to a process, which must know their number.
     pub(crate) fn send(&self, to: u32, bytes: Vec<u8>) -> Result<Transfer<'_>, CallError> {
-        let to = to as c_int;
+        let to = to.cast_signed();
         self.transfer("MPI_Isend", bytes, |piece, count, request| {
             // SAFETY: `piece` has `count` bytes that live until the transfer is over.
             unsafe { ffi::MPI_Isend(piece, count, ffi::RSMPI_UINT8_T, to, 0, self.handle, request) }
@@ -220,7 +230,7 @@ impl Communicator {
 
     /// Begins to receive exactly `length` bytes from a process.
     pub(crate) fn receive(&self, from: u32, length: usize) -> Result<Transfer<'_>, CallError> {
-        let from = from as c_int;
+        let from = from.cast_signed();
         self.transfer("MPI_Irecv", vec![0; length], |piece, count, request| {
             // SAFETY: `piece` has `count` bytes that live, and that nobody else looks at, until the
             // transfer is over.
@@ -280,12 +290,12 @@ impl Communicator {
             Transfer { requests: Vec::new(), bytes: ManuallyDrop::new(bytes), _open: open };
         let mut at = 0;
         loop {
-            let count = (length - at).min(PIECE);
+            let count = u32::try_from(length - at).unwrap_or(PIECE).min(PIECE);
             // SAFETY: `RSMPI_REQUEST_NULL` is a constant of the library; `at` is within the buffer.
             let (mut request, piece) = unsafe { (ffi::RSMPI_REQUEST_NULL, start.add(at)) };
-            check(call, begin(piece.cast(), count as c_int, &raw mut request))?;
+            check(call, begin(piece.cast(), count.cast_signed(), &raw mut request))?;
             transfer.requests.push(request);
-            at += count;
+            at += count as usize;
             if at >= length {
                 return Ok(transfer);
             }

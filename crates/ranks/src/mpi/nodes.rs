@@ -59,12 +59,11 @@ pub(crate) fn group(places: &[Place]) -> Vec<Node> {
             let first = node.processes.first();
             first.is_some_and(|first| places[*first as usize].is_with(place))
         });
-        match known {
-            Some(node) => node.processes.push(process),
-            None => {
-                let name = place.name().to_owned();
-                nodes.push(Node { name, processes: vec![process] });
-            }
+        if let Some(node) = known {
+            node.processes.push(process);
+        } else {
+            let name = place.name().to_owned();
+            nodes.push(Node { name, processes: vec![process] });
         }
     }
     nodes

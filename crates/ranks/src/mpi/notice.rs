@@ -32,7 +32,7 @@ impl Notice {
             Self::AllLeave => vec![3],
             Self::Gone => vec![4],
             Self::Failed(Aborted { rank, host, cause }) => {
-                let cause = cause[..cause.floor_char_boundary(LONGEST_CAUSE)].as_bytes();
+                let cause = &cause.as_bytes()[..cause.floor_char_boundary(LONGEST_CAUSE)];
                 let always = [rank.to_le_bytes().to_vec(), cause.to_vec()];
                 let host = host.as_ref().map(|host| host.clone().into_bytes());
                 let parts = frames::join(&always.into_iter().chain(host).collect::<Vec<_>>());
