@@ -32,20 +32,15 @@ const DEEPEST: u32 = 32;
 /// Everything that an interpolation can refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
-    /// The mapping that holds `workload`.
+    /// The mapping that holds `workload`, as it was written.
     pub(crate) root: &'a Node,
+    /// The workload in present spelling.
+    pub(crate) workload: &'a Node,
     /// Facts about the run, if `dlio_benchmark` is the front end.
     pub(crate) hydra: Option<&'a Node>,
     /// The start of the run.
     pub(crate) started: Option<&'a ZonedDateTime>,
     pub(crate) environment: Environment<'a>,
-}
-
-impl<'a> Scope<'a> {
-    /// The workload.
-    pub(crate) fn workload(&self) -> Option<&'a Node> {
-        self.root.get(WORKLOAD)
-    }
 }
 
 /// Resolves the interpolations of one key.
@@ -215,28 +210,33 @@ impl<'a> Interpolation<'a> {
         for name in names.replace('[', ".").replace(']', "").split('.') {
             path = below(&path, &name);
         }
-        if let Some(key) = path.strip_prefix("workload.") {
-            path = format!("{WORKLOAD}.{}", schema::canonical(key));
-        }
         self.guard(&path).map_err(|text| format!("${{{target}}} {text}"))?;
-        let found = find(self.scope.root, &path).ok_or_else(|| {
-            let of_workload = self.scope.workload().and_then(|workload| find(workload, &path));
-            match of_workload {
-                Some(_) => format!(
-                    "${{{target}}} refers to a key that is not set: keys count from the root, such \
+        let found = self.find(&path).ok_or_else(|| match find(self.scope.workload, &path) {
+            Some(_) => format!(
+                "${{{target}}} refers to a key that is not set: keys count from the root, such \
                      as ${{{WORKLOAD}.{path}}}"
-                ),
-                None => format!("${{{target}}} refers to a key that is not set"),
-            }
+            ),
+            None => format!("${{{target}}} refers to a key that is not set"),
         })?;
         self.node(found, &path, depth)
+    }
+
+    /// The node at `path` as it is written, or in another spelling of what that means.
+    fn find(&self, path: &str) -> Option<&'a Node> {
+        let root = self.scope.root;
+        find(root, path).or_else(|| {
+            let key = path.strip_prefix(WORKLOAD)?.strip_prefix('.')?;
+            schema::find(root.get(WORKLOAD)?, key)
+        })
     }
 
     /// Refuses to take a secret into a key that shows its value.
     fn guard(&self, path: &str) -> Result<(), String> {
         let shows = match path.strip_prefix(WORKLOAD) {
             Some("") => true,
-            Some(key) if key.starts_with('.') => schema::is_sensitive(&key[1..]),
+            Some(key) if key.starts_with('.') => {
+                schema::is_sensitive(&schema::canonical(&key[1..]))
+            }
             _ => schema::names_secret(path),
         };
         if shows && !self.sensitive { Err("would show a secret".to_owned()) } else { Ok(()) }
@@ -413,6 +413,7 @@ workload:
         let dotenv = Variables::default();
         let scope = Scope {
             root: &root,
+            workload: root.get(WORKLOAD).unwrap_or(&root),
             hydra: Some(&hydra),
             started: Some(&started),
             environment: Environment { environment: &environment, dotenv: &dotenv },

@@ -31,6 +31,20 @@ pub enum Origin {
     Default,
 }
 
+impl Origin {
+    /// Its layer, the highest first.
+    pub(crate) fn layer(&self) -> u8 {
+        match self {
+            Self::CommandLine(_) => 0,
+            Self::File { .. } => 1,
+            Self::Environment(_) => 2,
+            Self::Dotenv(_) => 3,
+            Self::Shared(_) => 4,
+            Self::Default => 5,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

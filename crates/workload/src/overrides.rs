@@ -135,10 +135,10 @@ impl Override {
         self.content.as_ref().ok()
     }
 
-    /// Does it to `root`, whose workload is in present spelling and stays so.
+    /// Does it to `root`, in the spelling in which it was typed, but for a key that is there in another.
     pub(crate) fn apply(&self, root: &mut Node, findings: &mut Findings) {
         let result = match &self.content {
-            Ok(change) => change.apply(root, &mut findings.warnings).map_err(|text| (change, text)),
+            Ok(change) => change.apply(root).map_err(|text| (change, text)),
             Err(text) => {
                 return findings.problems.push(Remark::about_key(&self.origin, "override", text));
             }
@@ -157,7 +157,7 @@ impl fmt::Debug for Override {
 }
 
 impl Change {
-    fn apply(&self, root: &mut Node, warnings: &mut Vec<Remark>) -> Result<(), String> {
+    fn apply(&self, root: &mut Node) -> Result<(), String> {
         let key = &self.key;
         let (first, path) = match key.split_once('.') {
             Some((first, path)) => (first, Some(path)),
@@ -169,12 +169,17 @@ impl Change {
                  {WORKLOAD}, such as ++{WORKLOAD}.{key}=VALUE"
             ));
         };
+        // What is set below a model that is only a name is set beside that name.
+        if first == WORKLOAD && path.is_some_and(|path| path.starts_with("model.")) {
+            schema::name_model(base);
+        }
         // Existence is a matter of meaning, not of spelling.
-        let spelled = |path: &str| match first {
-            WORKLOAD => schema::canonical(path),
+        let present = path.map(|path| match first {
+            WORKLOAD => schema::spellings(path)
+                .find(|spelled| base.get(spelled).is_some())
+                .unwrap_or_else(|| path.to_owned()),
             _ => path.to_owned(),
-        };
-        let present = path.map(spelled);
+        });
         let found = match &present {
             Some(path) => base.get(path),
             None => Some(&*base),
@@ -185,7 +190,8 @@ impl Change {
                     .filter(|node| !node.is_null())
                     .ok_or("cannot be deleted: it is not there")?;
                 if expected.as_ref().is_some_and(|expected| !expected.equals(found)) {
-                    let hidden = present.as_deref().is_none_or(schema::is_sensitive);
+                    let hidden =
+                        path.is_none_or(|path| schema::is_sensitive(&schema::canonical(path)));
                     let value = if hidden { "***".to_owned() } else { found.to_string() };
                     return Err(format!("not deleted, because its value is {value}"));
                 }
@@ -217,14 +223,16 @@ impl Change {
             },
             Action::Set(value) => value,
         };
-        let mut over = match path {
+        // What is there is changed where it stands.
+        let path = match self.action {
+            Action::Change(_) => present.as_deref(),
+            _ => path,
+        };
+        let over = match path {
             Some(path) => Node::nested(path, value.clone()),
             None if first != WORKLOAD || value.as_mapping().is_some() => value.clone(),
             None => return Err("accepts a mapping of keys such as model and dataset".to_owned()),
         };
-        if first == WORKLOAD {
-            schema::modernize(&mut over, warnings);
-        }
         if matches!(self.action, Action::Change(_))
             && let Some(missing) = first_missing(base, &over, first)
         {

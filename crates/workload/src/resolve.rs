@@ -140,7 +140,7 @@ pub struct Resolved {
     /// Every key that is read, its value and where that came from, in the order of the
     /// specification. Secrets are `***`.
     pub values: Vec<ResolvedValue>,
-    /// File and overrides joined, in present spelling, interpolations unresolved, secrets left out.
+    /// File and overrides joined as they were written, interpolations unresolved, secrets masked.
     /// It is what stands below `workload:` in the results' `config.yaml`.
     pub composed: Node,
     /// The overrides, for the results' `overrides.yaml`: as typed on Hydra's command line, without those
@@ -287,7 +287,7 @@ pub(crate) fn resolve_text(
 /// A configuration as files and command line describe it, before its values are looked at.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// The root, a mapping with `workload` in it: in present spelling, secrets left out.
+    /// The root, a mapping with `workload` in it: as it was written, secrets masked.
     pub root: Node,
     /// What is odd but not wrong.
     pub warnings: Vec<Remark>,
@@ -323,12 +323,13 @@ fn configuration(
 ) -> Result<Configuration, ResolveError> {
     let mut root = layers.root.clone();
     if let Some(workload) = root.child_mut(WORKLOAD) {
-        *workload = without_secrets(workload.clone(), "");
+        *workload = with_secrets_masked(workload.clone(), "");
     }
-    root = without_secrets(root, "");
-    let Findings { mut problems, warnings, notes, .. } = layers.findings;
+    root = with_secrets_masked(root, "");
+    let Findings { mut problems, mut warnings, notes, .. } = layers.findings;
     if interpolate {
-        let scope = scope(&layers.root, layers.hydra.as_ref(), request);
+        let workload = modern(&layers.root, &mut warnings);
+        let scope = scope(&layers.root, &workload, layers.hydra.as_ref(), request);
         match Interpolation::at(scope, "").resolve(&root) {
             Ok(resolved) => root = resolved,
             Err(text) => problems.push(Remark::about_key(&root.origin, WORKLOAD, text)),
@@ -371,8 +372,7 @@ fn layers(request: &Request) -> Result<Layers, ResolveError> {
 
 fn layers_of_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Layers, ResolveError> {
     let mut findings = Findings::default();
-    let mut workload = workload_node(yaml::read(name, text).map_err(ResolveError::Yaml)?)?;
-    schema::modernize(&mut workload, &mut findings.warnings);
+    let workload = workload_node(yaml::read(name, text).map_err(ResolveError::Yaml)?)?;
     let mut root = Node::nested(WORKLOAD, workload);
     for option in &request.overrides {
         option.apply(&mut root, &mut findings);
@@ -380,8 +380,21 @@ fn layers_of_text(name: &Arc<str>, text: &str, request: &Request) -> Result<Laye
     Ok(Layers { root, hydra: None, findings })
 }
 
-fn scope<'a>(root: &'a Node, hydra: Option<&'a Node>, request: &'a Request) -> Scope<'a> {
-    Scope { root, hydra, started: request.started.as_ref(), environment: environment(request) }
+fn scope<'a>(
+    root: &'a Node,
+    workload: &'a Node,
+    hydra: Option<&'a Node>,
+    request: &'a Request,
+) -> Scope<'a> {
+    let (started, environment) = (request.started.as_ref(), environment(request));
+    Scope { root, workload, hydra, started, environment }
+}
+
+/// The workload in `root` in present spelling.
+fn modern(root: &Node, warnings: &mut Vec<Remark>) -> Node {
+    let mut workload = root.get(WORKLOAD).unwrap_or(root).clone();
+    schema::modernize(&mut workload, warnings);
+    workload
 }
 
 fn environment(request: &Request) -> Environment<'_> {
@@ -416,12 +429,11 @@ pub(crate) fn read_file(path: &Path) -> io::Result<String> {
 /// Reads every value and checks every rule.
 fn finish(layers: Layers, request: &Request) -> Result<Resolved, ResolveError> {
     let Layers { mut root, hydra, mut findings } = layers;
-    if let Some(workload) = root.get(WORKLOAD) {
-        schema::check(workload, &mut findings);
-    }
+    let tree = modern(&root, &mut findings.warnings);
+    schema::check(&tree, &mut findings);
     let environment = environment(request);
     environment.check(&mut findings);
-    let scope = scope(&root, hydra.as_ref(), request);
+    let scope = scope(&root, &tree, hydra.as_ref(), request);
     let mut settings = Settings::new(scope, environment, &request.store_defaults);
     let hints = store::Hints { aws: request.aws, surroundings_count: hydra.is_none() };
     let (workload, store_named) = keys::workload(&mut settings, hints);
@@ -454,7 +466,7 @@ fn finish(layers: Layers, request: &Request) -> Result<Resolved, ResolveError> {
         warnings,
         notes,
         values,
-        composed: without_secrets(composed, ""),
+        composed: with_secrets_masked(composed, ""),
         overrides,
         run,
         store_named,
@@ -480,18 +492,19 @@ fn workload_node(mut root: Node) -> Result<Node, ResolveError> {
     Ok(inner)
 }
 
-/// `node`, which stands at `path`, without secrets and what could be misspelt ones.
-pub(crate) fn without_secrets(node: Node, path: &str) -> Node {
-    let Value::Mapping(mapping) = node.value else { return node };
-    let mut kept = Mapping::default();
+/// `node`, which stands at `path`, with `***` in place of secrets and of what could be misspelt ones.
+pub(crate) fn with_secrets_masked(node: Node, path: &str) -> Node {
+    let Value::Mapping(mapping) = node.value else {
+        let hide = !node.is_null() && schema::is_sensitive(path);
+        return if hide { Node::new("***", node.origin) } else { node };
+    };
+    let mut masked = Mapping::default();
     for entry in mapping.into_entries() {
         let path =
             if path.is_empty() { entry.name.clone() } else { format!("{path}.{}", entry.name) };
-        if entry.node.as_mapping().is_some() || !schema::is_sensitive(&path) {
-            kept.push(Entry { node: without_secrets(entry.node, &path), ..entry });
-        }
+        masked.push(Entry { node: with_secrets_masked(entry.node, &path), ..entry });
     }
-    Node { value: Value::Mapping(kept), ..node }
+    Node { value: Value::Mapping(masked), ..node }
 }
 
 #[cfg(test)]

@@ -250,15 +250,62 @@ pub(crate) fn canonical(path: &str) -> String {
     })
 }
 
-/// Moves old spellings to the present ones. Where both stand, the present one stays, with a warning
-/// if they differ.
-pub(crate) fn modernize(tree: &mut Node, warnings: &mut Vec<Remark>) {
-    if let Some(name) = tree.get("model").filter(|node| !node.is_null())
-        && name.as_mapping().is_none()
-        && let Some(name) = tree.take("model")
-    {
-        tree.merge(Node::nested("model.name", name));
+/// Every way to spell what `path` means, the present one first.
+pub(crate) fn spellings(path: &str) -> impl Iterator<Item = String> {
+    let present = canonical(path);
+    let old: Vec<_> = ALIASES
+        .iter()
+        .filter_map(|(old, new)| match present.strip_prefix(new) {
+            Some("") => Some((*old).to_owned()),
+            Some(rest) if rest.starts_with('.') => Some(format!("{old}{rest}")),
+            _ => None,
+        })
+        .collect();
+    [present].into_iter().chain(old)
+}
+
+/// The node of the workload `tree` that counts for `path`, in whatever spelling it stands there: that of
+/// the highest layer, then of the present spelling. A model that is only a text has that as its name.
+pub(crate) fn find<'a>(tree: &'a Node, path: &str) -> Option<&'a Node> {
+    let model = tree.get("model").filter(|model| path == "model.name" && is_name_alone(model));
+    let spelled =
+        spellings(path).filter_map(|path| tree.get(&path)).min_by_key(|node| node.origin.layer());
+    model.or(spelled)
+}
+
+/// Takes out of `tree` what `over`, which is to be laid on it, gives in another spelling.
+pub(crate) fn yield_to(tree: &mut Node, over: &Node) {
+    fn leaves(node: &Node, path: &str, found: &mut Vec<String>) {
+        match node.as_mapping() {
+            Some(mapping) => mapping.entries().iter().for_each(|entry| {
+                let path = if path.is_empty() {
+                    entry.name.clone()
+                } else {
+                    format!("{path}.{}", entry.name)
+                };
+                leaves(&entry.node, &path, found);
+            }),
+            None => found.push(path.to_owned()),
+        }
     }
+    let mut given = Vec::new();
+    leaves(over, "", &mut given);
+    for path in given {
+        for other in spellings(&path).filter(|other| *other != path) {
+            tree.take(&other);
+        }
+    }
+}
+
+/// Whether the section `model` is only the model's name.
+pub(crate) fn is_name_alone(model: &Node) -> bool {
+    !model.is_null() && model.as_mapping().is_none()
+}
+
+/// Moves old spellings to the present ones. Where both stand, that of the higher layer counts; in one
+/// layer the present one, with a warning if they differ.
+pub(crate) fn modernize(tree: &mut Node, warnings: &mut Vec<Remark>) {
+    name_model(tree);
     for (old, new) in ALIASES {
         if let Some(node) = tree.take(old) {
             fill(tree, old, new, node, warnings);
@@ -266,20 +313,32 @@ pub(crate) fn modernize(tree: &mut Node, warnings: &mut Vec<Remark>) {
     }
 }
 
-/// Puts `node`, which stood at `old`, at `new`, as far as nothing stands there.
+/// Makes a section `model` that is only a name a mapping with that name in it.
+pub(crate) fn name_model(tree: &mut Node) {
+    if tree.get("model").is_some_and(is_name_alone)
+        && let Some(name) = tree.take("model")
+    {
+        tree.merge(Node::nested("model.name", name));
+    }
+}
+
+/// Puts `node`, which stood at `old`, at `new`, unless what stands there counts more.
 fn fill(tree: &mut Node, old: &str, new: &str, node: Node, warnings: &mut Vec<Remark>) {
     let present = match tree.get(new) {
         Some(present) if !present.is_null() && !node.is_null() => present,
         Some(present) if !present.is_null() => return,
         _ => return tree.merge(Node::nested(new, node)),
     };
+    let (ours, theirs) = (node.origin.layer(), present.origin.layer());
     if present.as_mapping().is_some()
         && let Value::Mapping(mapping) = node.value
     {
         for Entry { name, node, .. } in mapping.into_entries() {
             fill(tree, &format!("{old}.{name}"), &format!("{new}.{name}"), node, warnings);
         }
-    } else if present.value != node.value {
+    } else if ours < theirs {
+        tree.merge(Node::nested(new, node));
+    } else if ours == theirs && present.value != node.value {
         let text = format!("ignored, because {new} is given too ({})", present.origin);
         warnings.push(Remark::about_value(old, &node, text));
     }

@@ -74,7 +74,7 @@ impl<'a> Settings<'a> {
 
     /// The value of `key` on the command line or in the file, unless null.
     pub(crate) fn find_written(&mut self, key: &str) -> Option<Node> {
-        let node = self.scope.workload()?.get(key).filter(|node| !node.is_null())?;
+        let node = self.scope.workload.get(key).filter(|node| !node.is_null())?;
         match Interpolation::new(self.scope, key).resolve(node) {
             Ok(node) => Some(node).filter(|node| !node.is_null()),
             Err(text) => {

@@ -46,7 +46,7 @@ impl Default for Composition {
 
 /// What was composed.
 pub(crate) struct Composed<'a> {
-    /// The root, with a mapping `workload` in present spelling.
+    /// The root, with a mapping `workload`, as it was written.
     pub(crate) root: Node,
     /// Facts about the run.
     pub(crate) hydra: Node,
@@ -101,10 +101,10 @@ impl Composition {
 
         let mut root = Node::new(Value::Mapping(Mapping::default()), Origin::Default);
         for (package, node) in parts {
-            let mut part = if package.is_empty() { node } else { Node::nested(&package, node) };
-            // Before it is joined with others, so that what comes later wins in either spelling.
-            if let Some(workload) = part.child_mut(WORKLOAD) {
-                schema::modernize(workload, &mut findings.warnings);
+            let part = if package.is_empty() { node } else { Node::nested(&package, node) };
+            // What comes later wins in whatever spelling.
+            if let (Some(workload), Some(over)) = (root.child_mut(WORKLOAD), part.get(WORKLOAD)) {
+                schema::yield_to(workload, over);
             }
             root.merge(part);
         }

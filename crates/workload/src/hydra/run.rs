@@ -6,7 +6,8 @@ use super::Composition;
 use crate::interpolation::{Interpolation, Scope};
 use crate::origin::{Findings, Origin, Remark};
 use crate::overrides::{Action, Override, WORKLOAD};
-use crate::resolve::without_secrets;
+use crate::resolve::with_secrets_masked;
+use crate::schema;
 use crate::tree::{Entry, Mapping, Node, Value, python};
 
 /// The name of the node.
@@ -110,9 +111,10 @@ pub(crate) fn run(scope: Scope<'_>, model: &str) -> Result<Run, Remark> {
     let empty = Node::new(Value::Null, Origin::Default);
     let node = scope.hydra.unwrap_or(&empty);
     let mut root = scope.root.clone();
-    let key = format!("{WORKLOAD}.model.name");
-    if root.get(&key).is_none_or(Node::is_null) {
-        root.merge(Node::nested(&key, Node::new(model, Origin::Default)));
+    let name = root.get(WORKLOAD).and_then(|workload| schema::find(workload, "model.name"));
+    if name.is_none_or(Node::is_null) {
+        let name = Node::new(model, Origin::Default);
+        root.merge(Node::nested(&format!("{WORKLOAD}.model.name"), name));
     }
     let scope = Scope { root: &root, ..scope };
     let resolved = |path: &str, accepts: &str| {
@@ -136,5 +138,9 @@ pub(crate) fn run(scope: Scope<'_>, model: &str) -> Result<Run, Remark> {
         Remark::about_value(&format!("{NODE}.{RUN_DIR}"), given, accepts)
     })?;
     let output_subdir = resolved(OUTPUT_SUBDIR, "accepts the name of a folder, or null for none")?;
-    Ok(Run { dir: PathBuf::from(dir), output_subdir, node: without_secrets(node.clone(), NODE) })
+    Ok(Run {
+        dir: PathBuf::from(dir),
+        output_subdir,
+        node: with_secrets_masked(node.clone(), NODE),
+    })
 }

@@ -347,29 +347,28 @@ fn a_form_that_does_not_fit_what_is_there_is_refused_with_the_one_that_does() {
 }
 
 #[test]
-fn old_and_present_spellings_of_a_key_meet() {
-    let root = "{workload: {dataset: {record_length_bytes: 1}, model: {name: a}}}";
-    let json = |length: u32, name: &str| {
-        format!(
-            r#"{{"workload":{{"dataset":{{"record_length_bytes":{length}}},"model":{{"name":"{name}"}}}}}}"#
-        )
+fn a_key_is_there_in_whatever_spelling_and_what_is_typed_is_kept() {
+    let root = "{workload: {dataset: {record_length_bytes: 1}, model: a}}";
+    let json = |dataset: &str, model: &str| {
+        format!(r#"{{"workload":{{"dataset":{{{dataset}}},"model":{model}}}}}"#)
     };
+    let both = r#""record_length_bytes":1,"record_length":2"#;
     for (argument, expected) in [
-        ("++workload.dataset.record_length=2", json(2, "a")),
-        ("workload.dataset.record_length=2", json(2, "a")),
-        ("workload.dataset={record_length: 2}", json(2, "a")),
-        ("workload.model=b", json(1, "b")),
-        ("++workload.model=b", json(1, "b")),
+        ("++workload.dataset.record_length=2", json(both, r#""a""#)),
+        ("workload.dataset.record_length=2", json(r#""record_length_bytes":2"#, r#""a""#)),
+        ("workload.model=b", json(r#""record_length_bytes":1"#, r#""b""#)),
+        ("~workload.dataset.record_length=1", json("", r#""a""#)),
     ] {
         assert_eq!(applied(root, &[argument]), Ok(expected), "{argument}");
     }
+    // Something set below a model that is only a name leaves it its name.
+    let named = applied(root, &["++workload.model.type=cnn"]).unwrap();
+    assert!(named.contains(r#""model":{"name":"a","type":"cnn"}"#), "{named}");
     assert!(
         applied(root, &["+workload.dataset.record_length=2"])
             .unwrap_err()
             .contains("there already")
     );
-    let deleted = applied(root, &["~workload.dataset.record_length=1"]).unwrap();
-    assert_eq!(deleted, r#"{"workload":{"dataset":{},"model":{"name":"a"}}}"#);
 }
 
 #[test]

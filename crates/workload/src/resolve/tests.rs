@@ -338,7 +338,18 @@ fn old_spellings_mean_the_present_keys() {
     assert_eq!(warnings(&resolved), [""; 0]);
     assert_eq!(value_of(&resolved, "dataset.record_length_bytes"), "2164832 (bench.yaml:9:18)");
     assert_eq!(resolved.workload.reader.batch_size, 4);
-    assert!(resolved.composed.get("data_reader").is_none());
+    // What is kept of the configuration is as it was written.
+    assert!(resolved.composed.get("data_reader.batch_size").is_some());
+    assert!(resolved.composed.get("reader").is_none());
+
+    // In one layer the present spelling counts, whichever comes first.
+    for order in [["_bytes=1000", "=2000"], ["=2000", "_bytes=1000"]] {
+        let given =
+            order.iter().fold(b0(), |given, end| given.set(&format!("dataset.record_length{end}")));
+        let resolved = given.accepted();
+        assert_eq!(resolved.workload.dataset.record_length_bytes.to_bits(), 1000_f64.to_bits());
+        assert!(warnings(&resolved)[0].contains("is given too"), "{:?}", warnings(&resolved));
+    }
 
     // The command line wins over the file in whatever spelling.
     let resolved = b0()
@@ -472,6 +483,7 @@ fn ranges_and_types_are_checked() {
         ("reader.read_threads=-1", &["from 0 to 1024"]),
         ("output.log_file=a/b", &["accepts a file name"]),
         ("output.log_file=", &["accepts a file name"]),
+        ("output.log_file=summary.json", &["no result's"]),
         ("model.name=..", &["accepts a file name"]),
         ("dataset.file_prefix='a\nb'", &["control characters"]),
         ("dataset.file_prefix=true", &["accepts text: put it in quotes"]),

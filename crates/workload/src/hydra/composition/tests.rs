@@ -496,7 +496,7 @@ fn what_else_is_said_of_hydra_is_noted_and_kept_out_of_the_overrides() {
     let node = serde_json::to_string(&resolved.run.unwrap().node).unwrap();
     assert_eq!(
         node,
-        r#"{"run":{"dir":"x"},"output_subdir":".hydra","job":{"name":"main","chdir":false,"env_set":{},"config_name":"config"},"overrides":{"hydra":["hydra.job.chdir=false","hydra/job_logging=disabled","~hydra.sweep","hydra.job.env_set.SOME_TOKEN=***","hydra.run.dir=x"],"task":["++workload.train.epochs=2"]},"runtime":{"cwd":"/work","choices":{"workload":"default"}}}"#
+        r#"{"run":{"dir":"x"},"output_subdir":".hydra","job":{"name":"main","chdir":false,"env_set":{"SOME_TOKEN":"***"},"config_name":"config"},"overrides":{"hydra":["hydra.job.chdir=false","hydra/job_logging=disabled","~hydra.sweep","hydra.job.env_set.SOME_TOKEN=***","hydra.run.dir=x"],"task":["++workload.train.epochs=2"]},"runtime":{"cwd":"/work","choices":{"workload":"default"}}}"#
     );
 }
 
