@@ -64,13 +64,20 @@ fn check_reading(workload: &Workload, read: &ReadArgs) -> anyhow::Result<()> {
     check_payload(workload.reader.payload, read.verify).map_err(|error| usage(error.to_string()))
 }
 
-/// Says what is odd about a workload, and what in it makes no difference.
-pub(crate) fn note_warnings(quiet: bool, resolved: &Resolved) {
-    for warning in &resolved.warnings {
-        note(quiet, format_args!("warning: {warning}"));
-    }
-    for remark in &resolved.notes {
-        note(quiet, format_args!("note: {remark}"));
+/// Says what is odd about workloads, and what in them makes no difference; once what several have in
+/// common.
+pub(crate) fn note_warnings<'a>(quiet: bool, resolved: impl IntoIterator<Item = &'a Resolved>) {
+    let mut said = Vec::new();
+    for resolved in resolved {
+        let warnings = resolved.warnings.iter().map(|remark| ("warning", remark));
+        let notes = resolved.notes.iter().map(|remark| ("note", remark));
+        for remark in warnings.chain(notes) {
+            if !said.contains(&remark) {
+                let (kind, text) = remark;
+                note(quiet, format_args!("{kind}: {text}"));
+                said.push(remark);
+            }
+        }
     }
 }
 

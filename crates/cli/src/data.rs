@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use feedrate_dataset::{
-    FileFormat, FileSet, GenerateOptions, GenerateProgress, GenerateSummary, Layout, discover,
-    generate, remove, trusted,
+    DiscoverError, FileFormat, FileSet, GenerateOptions, GenerateProgress, GenerateSummary, Layout,
+    TrustError, discover, generate, remove, trusted,
 };
 use feedrate_loader::{BufferPool, Source};
 use feedrate_metrics::requests::RequestStats;
@@ -16,12 +16,13 @@ use feedrate_storage::Store;
 use feedrate_workload::{Schedule, Split, Target, Workload};
 use tokio::runtime::Handle;
 
+use crate::exit::usage;
 use crate::output::note;
 use crate::progress;
 use crate::store::{Access, simulated};
 
 /// The sets that `workload` has; the training set even when it is empty.
-fn splits(workload: &Workload) -> impl Iterator<Item = Split> {
+pub(crate) fn splits(workload: &Workload) -> impl Iterator<Item = Split> {
     let files = workload.dataset.num_files_eval;
     [Split::Train].into_iter().chain((files > 0).then_some(Split::Valid))
 }
@@ -30,6 +31,12 @@ fn splits(workload: &Workload) -> impl Iterator<Item = Split> {
 /// contacted or made.
 pub(crate) fn check(workload: &Workload, ranks: u32) -> anyhow::Result<()> {
     let workflow = workload.workflow;
+    if !workflow.train && !workflow.generate_data && !workflow.checkpoint {
+        return Err(usage(
+            "nothing to do: workflow.train, workflow.generate_data and workflow.checkpoint are all \
+             false. Set one of them to true",
+        ));
+    }
     if workflow.checkpoints_only() {
         return Err(anyhow!(
             "workflow.checkpoint without workflow.train is a run of checkpoints alone, which is not \
@@ -38,6 +45,14 @@ pub(crate) fn check(workload: &Workload, ranks: u32) -> anyhow::Result<()> {
     }
     for split in splits(workload) {
         FileFormat::new(&workload.dataset, split)?;
+    }
+    let stored = workload.dataset.num_files_stored.filter(|_| workflow.generate_data);
+    if let Some(stored) = stored.filter(|&stored| stored != workload.dataset.num_files_train) {
+        return Err(anyhow!(
+            "dataset.num_files_stored is {stored}, but workflow.generate_data makes a set of {} files: \
+             leave one of the two out",
+            workload.dataset.num_files_train
+        ));
     }
     if workflow.train {
         Schedule::new(workload, ranks)?;
@@ -128,18 +143,6 @@ pub(crate) fn settle(workload: &Workload, runtime: &Handle, quiet: bool) {
     }
 }
 
-/// Removes `workload`'s files, and nothing else, from the store behind `access`.
-pub(crate) fn remove_from(
-    access: &Access,
-    workload: &Workload,
-    runtime: &Handle,
-) -> anyhow::Result<u64> {
-    let store = access.open(Arc::new(RequestStats::new()))?;
-    let sets = sets(access, workload)?;
-    let layouts: Vec<_> = sets.iter().map(|set| set.layout.clone()).collect();
-    Ok(runtime.block_on(remove(&*store, &layouts))?)
-}
-
 /// What a training reads from: opened, and found to hold its files.
 pub(crate) struct Input {
     pub(crate) training: Source,
@@ -179,8 +182,51 @@ impl Input {
     }
 }
 
+impl Input {
+    /// The sets of `workload`: under the names that were found, and one that nobody has looked for under
+    /// those that generating gives it.
+    pub(crate) fn found(&self, workload: &Workload, access: &Access) -> Found {
+        let layout = |split| {
+            let opened = match split {
+                Split::Train => Some(&self.training),
+                Split::Valid => self.evaluation.as_ref(),
+            };
+            let dataset = &workload.dataset;
+            let named = || Layout::new(dataset, split, access.prefix(), dataset.files(split));
+            opened.map_or_else(named, |source| source.layout.clone())
+        };
+        let store = Arc::clone(&self.training.store);
+        Found { store, layouts: splits(workload).map(layout).collect() }
+    }
+}
+
+/// The files of a workload in a store.
+pub(crate) struct Found {
+    store: Arc<dyn Store>,
+    layouts: Vec<Layout>,
+}
+
+impl Found {
+    /// Removes them, all of each set that was found, and nothing else.
+    pub(crate) fn remove(&self, runtime: &Handle) -> anyhow::Result<u64> {
+        Ok(runtime.block_on(remove(&*self.store, &self.layouts))?)
+    }
+}
+
+/// Whether `error` says that files of a set are not there, and not that nobody could look.
+pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
+    let listed = error.downcast_ref::<DiscoverError>();
+    listed.is_some_and(|error| !matches!(error, DiscoverError::List(_)))
+        || matches!(error.downcast_ref::<TrustError>(), Some(TrustError::Missing { .. }))
+}
+
+/// Tells with files that are missing how to make them: `how` goes on where the error ends.
+pub(crate) fn with_hint(error: anyhow::Error, how: impl FnOnce() -> String) -> anyhow::Error {
+    if is_missing(&error) { anyhow!("{error}{}", how()) } else { error }
+}
+
 /// The names of a set's files in `store`.
-async fn find(
+pub(crate) async fn find(
     store: &dyn Store,
     workload: &Workload,
     split: Split,

@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use feedrate_dataset::DiscoverError;
 use feedrate_report::ConfiguredValue;
 use feedrate_report::dlio::{write_snapshot, yaml};
 use feedrate_workload::hydra::{self, Action, CommandLine};
@@ -14,7 +13,7 @@ use feedrate_workload::{Request, Resolved, Source, compose, resolve};
 use crate::args::{UploadArgs, VERSION, default_byte_budget};
 use crate::commands::run::outcome_of;
 use crate::commands::{note_warnings, runtime, settled};
-use crate::data;
+use crate::data::{self, with_hint};
 use crate::environment::Environment;
 use crate::exit::{Outcome, logged, usage};
 use crate::interrupt::exit_on_signal;
@@ -114,16 +113,9 @@ fn run(call: &Call) -> anyhow::Result<Outcome> {
     let Call { environment, command_line, request } = call;
     refuse_ranks(&environment.variables)?;
     let resolved = resolve(request)?;
-    note_warnings(false, &resolved);
+    note_warnings(false, [&resolved]);
     let np = command_line.np.map_or(1, u32::from);
     let workload = settled(&resolved, np);
-    let workflow = workload.workflow;
-    if !workflow.train && !workflow.generate_data && !workflow.checkpoint {
-        return Err(anyhow!(
-            "nothing to do: workflow.train and workflow.generate_data are both false. Set one of \
-             them, such as ++workload.workflow.train=True"
-        ));
-    }
     data::check(&workload, np)?;
     let access = Access::new(&resolved, &UploadArgs::default(), environment)?;
     let run = keep_snapshot(&resolved)?;
@@ -155,7 +147,10 @@ fn run(call: &Call) -> anyhow::Result<Outcome> {
             say(report.to_string().trim_end());
             outcome_of(&report, command_line.strict, false)
         }
-        Err(error) => Err(told(&results, with_hint(error))),
+        Err(error) => {
+            let how = || ". To generate it, add ++workload.workflow.generate_data=True".to_owned();
+            Err(told(&results, with_hint(error, how)))
+        }
     }
 }
 
@@ -163,16 +158,6 @@ fn run(call: &Call) -> anyhow::Result<Outcome> {
 fn told(results: &Arc<Results>, error: anyhow::Error) -> anyhow::Error {
     results.failed(&error);
     logged(error)
-}
-
-/// Tells with a missing data set how to generate it.
-fn with_hint(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<DiscoverError>() {
-        None | Some(DiscoverError::List(_)) => error,
-        Some(missing) => {
-            anyhow!("{missing}. To generate it, add ++workload.workflow.generate_data=True")
-        }
-    }
 }
 
 /// Makes the run's folder with the snapshot of the configuration in it.
@@ -205,9 +190,7 @@ pub(crate) fn query() -> anyhow::Result<Outcome> {
         }
         Action::Run => {
             let resolved = resolve(&call.request)?;
-            for warning in &resolved.warnings {
-                tell(format_args!("warning: {warning}"));
-            }
+            note_warnings(false, [&resolved]);
             let key = resolved.composed.get("workflow.query").filter(|node| !node.is_null());
             let Some(Node { value: Value::Text(key), .. }) = key else {
                 return Err(anyhow!(

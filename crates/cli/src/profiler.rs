@@ -2,7 +2,7 @@
 //! (spec/dlio.md 8.1).
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The file that it fills.
 const FILE_NAME: &str = "iostat.json";
+/// The most of its complaints that is shown, in bytes.
+const MOST_COMPLAINTS: u64 = 1_000;
 /// How long it gets to write its last line.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -21,7 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// output goes through a pipe that nobody reads then.
 pub(crate) struct Iostat {
     child: Child,
+    /// Into the file; how many bytes in the end.
     copying: Option<JoinHandle<io::Result<u64>>>,
+    /// What it complains of.
+    complaining: Option<JoinHandle<String>>,
 }
 
 impl Iostat {
@@ -40,7 +45,7 @@ impl Iostat {
             .arg("1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => anyhow!(
@@ -49,25 +54,57 @@ impl Iostat {
                 ),
                 _ => anyhow!(error).context("cannot start iostat"),
             })?;
-        let output = child.stdout.take();
-        let copying =
-            output.map(|mut output| thread::spawn(move || io::copy(&mut output, &mut file)));
-        Ok(Some(Self { child, copying }))
+        let (output, complaints) = (child.stdout.take(), child.stderr.take());
+        let mut this = Self { child, copying: None, complaining: None };
+        if let (Some(mut output), Some(complaints)) = (output, complaints) {
+            let thread = || thread::Builder::new().name("iostat".to_owned());
+            let no_thread = "no thread to read what iostat says";
+            let copy = move || io::copy(&mut output, &mut file);
+            this.copying = Some(thread().spawn(copy).context(no_thread)?);
+            let read = move || {
+                let mut text = String::new();
+                let _ = complaints.take(MOST_COMPLAINTS).read_to_string(&mut text);
+                text
+            };
+            this.complaining = Some(thread().spawn(read).context(no_thread)?);
+        }
+        Ok(Some(this))
     }
-}
 
-impl Drop for Iostat {
-    fn drop(&mut self) {
+    /// Ends it. What there is to say if it did not work the whole time.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        let early = self.child.try_wait().ok().flatten();
+        self.end();
+        let copied = self.copying.take().and_then(|copying| copying.join().ok());
+        let complaints = self.complaining.take().and_then(|reading| reading.join().ok());
+        let complaints = complaints.unwrap_or_default();
+        let said = complaints.trim();
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        match (early, copied) {
+            (Some(status), _) => Some(format!(
+                "iostat ended before the run did ({status}){said}; {FILE_NAME} is not whole"
+            )),
+            (None, Some(Err(error))) => Some(format!("{FILE_NAME} is not whole: {error}")),
+            (None, _) => None,
+        }
+    }
+
+    fn end(&mut self) {
         // On SIGINT it closes the lists of its JSON. One that has ended by itself is not there.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        }
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(5));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(copying) = self.copying.take() {
-            let _ = copying.join();
-        }
+    }
+}
+
+impl Drop for Iostat {
+    fn drop(&mut self) {
+        self.end();
     }
 }

@@ -260,7 +260,9 @@ fn given_credentials(resolved: &Resolved) -> Option<Credentials> {
 
 /// `run` and `datagen` need a store that somebody named.
 pub(crate) fn require_named(resolved: &Resolved, command: &str) -> anyhow::Result<()> {
-    if resolved.store_named.is_some() || !resolved.workload.reads_storage() {
+    let touches_none =
+        !resolved.workload.reads_storage() && !resolved.workload.workflow.generate_data;
+    if resolved.store_named.is_some() || (touches_none && command == "run") {
         return Ok(());
     }
     Err(usage(format!(

@@ -87,13 +87,11 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Begins the log in the task's folder, where nothing of an earlier run stays. `tell` hears of what
-    /// happens, perhaps from another thread.
+    /// Begins the log in the task's folder. `tell` hears of what happens, perhaps from another thread.
     pub(crate) fn begin(
         task: Task,
         tell: impl Fn(Message) + Send + Sync + 'static,
     ) -> anyhow::Result<Arc<Self>> {
-        remove_results(&task.folder)?;
         let output = &task.workload.output;
         let log = DlioLog::create(&task.folder.join(&output.log_file), output.log_level)?;
         let log = if task.log_on_stderr { log.also_on_stderr() } else { log };
@@ -132,9 +130,10 @@ impl Results {
             Some(input) => input,
             None => Input::open(access, workload, *verify, runtime)?,
         };
+        let found = input.found(workload, access);
         let report = self.train(input, runtime)?;
         if !workload.dataset.keep_files && workload.reads_storage() {
-            let removed = data::remove_from(access, workload, runtime)?;
+            let removed = found.remove(runtime)?;
             self.tell(Message::Note(format!("removed the {removed} files of the data set")));
         }
         Ok(Some(report))
@@ -149,7 +148,10 @@ impl Results {
     fn train(self: &Arc<Self>, input: Input, runtime: &Handle) -> anyhow::Result<RunReport> {
         let Task { workload, np, access, byte_budget, folder, .. } = &self.task;
         let schedule = Schedule::new(workload, *np)?;
-        let _profiler = Iostat::start(workload, folder)?;
+        // What fails from here on must not leave an earlier run's results to pass for its own. What
+        // failed before has not touched them.
+        remove_results(folder)?;
+        let profiler = Iostat::start(workload, folder)?;
         self.log.event(&Event::MaxSteps { workload, schedule })?;
         if let Some(steps) = workload.train.total_training_steps {
             let epochs = workload.train.epochs;
@@ -189,6 +191,9 @@ impl Results {
         let observer: Arc<dyn Observer> = Arc::<Self>::clone(self);
         let outcome = feedrate_training::run(job, in_process::world(*np), observer, progress);
         teller.abort();
+        if let Some(complaint) = profiler.and_then(Iostat::finish) {
+            self.warn(&complaint)?;
+        }
         let record = outcome.map_err(|error| anyhow!(error).context(self.what_is_kept()))?;
         self.finish(&record.context("all ranks are in this process, rank 0 among them")?)
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum ReportError {
     /// A folder for results could not be made.
-    #[error("cannot create the result folder {}; choose another with --results-dir", path.display())]
+    #[error("cannot create the folder {} for results; choose another one", path.display())]
     CreateFolder {
         /// The folder.
         path: PathBuf,

@@ -12,7 +12,7 @@ use crate::store::resolve_workload;
 pub(super) fn run(args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let environment = Environment::capture()?;
     let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
-    note_warnings(false, &resolved);
+    note_warnings(false, [&resolved]);
     if args.json {
         let values: Vec<_> = resolved
             .values

@@ -18,7 +18,7 @@ pub(super) fn run(args: &DatagenArgs) -> anyhow::Result<Outcome> {
     refuse_ranks(&environment.variables)?;
     let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
     require_named(&resolved, "datagen")?;
-    note_warnings(args.show.quiet, &resolved);
+    note_warnings(args.show.quiet, [&resolved]);
     let access = Access::new(&resolved, &args.upload, &environment)?;
     let runtime = runtime()?;
     exit_on_signal(runtime.handle(), "files that were stored stay where they are");

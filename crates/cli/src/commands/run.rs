@@ -1,7 +1,6 @@
 //! `feedrate run`: one training in this process.
 
 use anyhow::{Context, anyhow};
-use feedrate_dataset::DiscoverError;
 use feedrate_metrics::record::Stamp;
 use feedrate_report::dlio::write_own_snapshot;
 use feedrate_report::folders::create_run_folder;
@@ -11,9 +10,9 @@ use feedrate_workload::Schedule;
 use super::datagen::command_line;
 use super::{check_reading, note_warnings, runtime, settled};
 use crate::args::RunArgs;
-use crate::data::{self, Input, generate_into, told};
+use crate::data::{self, Input, generate_into, told, with_hint};
 use crate::environment::Environment;
-use crate::exit::{Outcome, usage};
+use crate::exit::Outcome;
 use crate::interrupt::exit_on_signal;
 use crate::launcher::refuse_ranks;
 use crate::output::{say, say_json};
@@ -27,15 +26,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let environment = Environment::capture()?;
     refuse_ranks(&environment.variables)?;
     let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
-    note_warnings(quiet, &resolved);
+    note_warnings(quiet, [&resolved]);
     let workload = settled(&resolved, np);
     let workflow = workload.workflow;
-    if !workflow.train && !workflow.generate_data && !workflow.checkpoint {
-        return Err(usage(
-            "nothing to do: workflow.train and workflow.generate_data are both false. Set one of \
-             them, such as --set workflow.train=true",
-        ));
-    }
     data::check(&workload, np)?;
     require_named(&resolved, "run")?;
     check_reading(&workload, &args.read)?;
@@ -51,9 +44,13 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let input = if workflow.generate_data {
         None
     } else {
-        let files = workload.dataset.num_files_train;
         let input = Input::open(&access, &workload, args.read.verify, runtime.handle());
-        Some(input.map_err(|error| with_command(error, args, files))?)
+        let command = || {
+            let files = workload.dataset.num_files_train;
+            let command = command_line(&args.workload, &args.store, files);
+            format!(".\nTo generate it, run\n  {command}")
+        };
+        Some(input.map_err(|error| with_hint(error, command))?)
     };
     let folder = match &workload.output.folder {
         // The flag stands above file and environment.
@@ -105,15 +102,4 @@ pub(crate) fn outcome_of(
     }
     let met = figures.au_met == Some(true);
     Ok(if require_au && !met { Outcome::TargetMissed } else { Outcome::Finished })
-}
-
-/// Tells with a missing data set how to generate it.
-fn with_command(error: anyhow::Error, args: &RunArgs, files: u64) -> anyhow::Error {
-    match error.downcast_ref::<DiscoverError>() {
-        None | Some(DiscoverError::List(_)) => error,
-        Some(missing) => {
-            let command = command_line(&args.workload, &args.store, files);
-            anyhow!("{missing}.\nTo generate it, run\n  {command}")
-        }
-    }
 }

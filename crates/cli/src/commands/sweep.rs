@@ -109,13 +109,7 @@ fn note_warnings(quiet: bool, planned: &[Planned]) {
             "warning: dataset.keep_files has no effect on a sweep, which reads its set often",
         );
     }
-    let mut said = Vec::new();
-    for warning in planned.iter().flat_map(|series| &series.resolved.warnings) {
-        if !said.contains(&warning) {
-            note(quiet, format_args!("warning: {warning}"));
-            said.push(warning);
-        }
-    }
+    super::note_warnings(quiet, planned.iter().map(|series| &series.resolved));
 }
 
 /// One series with all that its runs need.

@@ -121,6 +121,8 @@ fn without_listing_some_files_are_looked_for_and_a_missing_one_is_named() {
     run(&["dataset.listing_validation_interval=0"]).succeeds();
     assert_eq!(server.status().requests.head, 0);
     run(&["dataset.num_files_train=41"]).fails(1).telling(&["_of_41.npz", "s3://bench"]);
+    let generates = ["workflow.generate_data=true", "dataset.num_files_stored=60"];
+    run(&generates).fails(1).telling(&["dataset.num_files_stored is 60", "a set of 40 files"]);
     // A larger set lends its first files where its size is known.
     run(&["dataset.num_files_train=16", "dataset.num_files_stored=40"]).succeeds();
     assert_eq!(place.run().figures()["gets"], 16);
@@ -201,6 +203,15 @@ fn files_that_are_not_kept_are_removed_and_nothing_else_is() {
     assert_eq!(server.status().requests.delete, 18);
     place.feedrate("run t0.yaml --files 20").on(&server).succeeds();
 
+    // Of a larger set the run has read the first files; it goes as a whole.
+    place
+        .feedrate("run t0.yaml")
+        .set(&["dataset.keep_files=false"])
+        .on(&server)
+        .succeeds()
+        .telling(&["20 files"]);
+    place.feedrate("run t0.yaml").on(&server).fails(1).telling(&["0 of 16 files"]);
+
     place.write("here/data/t0/train/mine.txt", "kept");
     place.feedrate("run t0.yaml --local here").set(&generate).succeeds();
     let left = files_below(&place.directory().join("here"));
@@ -227,6 +238,15 @@ fn io_that_is_simulated_reaches_no_store() {
         assert_eq!(server.status().requests, RequestCounts::default(), "{option}");
         assert_eq!(place.run().steps(1, 1, "load").len(), 2);
         assert_eq!(place.run().figures()["gets"], 16);
+        place.feedrate("sweep t0.yaml --np 1 --bucket bench").set(&[option]).on(&server).succeeds();
+        let place = Place::new();
+        let nowhere =
+            crate::support::B0.replace("storage: {storage_type: s3, storage_root: bench}", "");
+        place.write("t0.yaml", &nowhere);
+        place.feedrate("run t0.yaml").set(&[option]).succeeds();
+        for call in ["datagen t0.yaml", "run t0.yaml --set workflow.generate_data=true"] {
+            place.feedrate(call).set(&[option]).fails(2).telling(&["needs a store"]);
+        }
     }
 }
 
@@ -371,6 +391,17 @@ fn iostat_runs_beside_a_run_that_is_profiled() {
     let profile = ["workflow.profiling=true", "profiling.iostat_devices=[sda,sdb]"];
     place.feedrate("run t0.yaml").set(&profile).env("PATH", path).on(&server).succeeds();
     assert_eq!(place.run().json("iostat.json")["arguments"], "-mdxtcy -o JSON sda sdb 1");
+    // One that refuses its arguments is no silent hole in the results.
+    place.write("bin/iostat", "#!/bin/sh\necho 'unknown device' >&2\nexit 1\n");
+    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+    place
+        .feedrate("run t0.yaml")
+        .set(&profile)
+        .set(&["train.computation_time=0.1"])
+        .env("PATH", path)
+        .on(&server)
+        .succeeds()
+        .telling(&["iostat ended before the run did", "unknown device"]);
     place
         .feedrate("run t0.yaml")
         .set(&profile)

@@ -285,3 +285,25 @@ fn a_server_that_is_kept_answers_with_the_printed_keys_which_stand_nowhere_else(
     call.succeeds();
     drop(kept);
 }
+
+#[test]
+fn a_sweep_that_evaluates_makes_and_finds_both_sets() {
+    let (place, server) = (Place::new(), serve().start());
+    let sets = ["dataset.num_files_eval=4", "workflow.evaluation=true", "reader.pin_memory=true"];
+    place.feedrate("datagen t0.yaml").on(&server).succeeds();
+    let sweep = |line: &str| {
+        place.feedrate(&format!("sweep t0.yaml --np 1,2 {line}")).set(&sets).on(&server)
+    };
+    let said = sweep("").fails(1).telling(&["0 of 4 files found", "valid/", "feedrate datagen"]);
+    assert_eq!(
+        said.stderr.matches("reader.pin_memory").count(),
+        2,
+        "a note, and the command: {said:?}"
+    );
+    sweep("--generate").succeeds();
+    assert_eq!(server.status().requests.put, 16 + 16 + 4);
+    sweep("").succeeds();
+    server.reset();
+    sweep("").set(&["dataset.skip_listing=true"]).succeeds();
+    assert_eq!(server.status().requests.list, 0);
+}

@@ -1,10 +1,11 @@
 //! The sections of a workload, in the order of the specification.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::store::{self, Hints};
 use super::time::{self, TimeKeys};
 use super::{checkpoint, dataset, model, reader};
+use crate::origin::{Origin, Remark};
 use crate::settings::{Choices, Setting, Settings, file_name, short, text, whole};
 use crate::tree::Value;
 use crate::workload::{
@@ -70,7 +71,7 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
         checkpoint: settings.truth("workflow.checkpoint", false),
         profiling: settings.truth("workflow.profiling", false),
     };
-    let data_folder = settings.text("dataset.data_folder", short::<1024>, "./data/");
+    let data_folder = settings.folder("dataset.data_folder", "./data/");
     let dataset = dataset::dataset(settings, &data_folder.value);
     let reader = reader::reader(settings, &framework, compat, workflow, &dataset);
     let train = train(settings);
@@ -89,7 +90,7 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
         folder: settings
             .optional_text("output.folder", short::<1024>)
             .map(|folder| PathBuf::from(folder.value)),
-        log_file: settings.text("output.log_file", file_name, "dlio.log").value,
+        log_file: settings.text("output.log_file", log_name, "dlio.log").value,
         log_level: settings.choice("output.log_level", &LOG_LEVELS, LogLevel::Warning).value,
     };
     let profiling = profiling(settings, workflow);
@@ -116,7 +117,7 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
             .number("storage.post_generation_settle_seconds", 0.0..=86_400.0, 0.0)
             .value,
         drop_caches: settings.choice("storage.drop_caches", &DROP_CACHES, DropCaches::Auto).value,
-        drop_caches_timeout: settings.whole_u32("storage.drop_caches_timeout", 1..=86_400, 30),
+        drop_caches_timeout: drop_caches_timeout(settings),
     };
     let workload = Workload {
         compat,
@@ -134,6 +135,36 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
         storage,
     };
     (workload, store_named)
+}
+
+/// Seconds. What a variable says is a wish, as in DLIO (spec/dlio.md 2.10): taken as far as it can be.
+fn drop_caches_timeout(settings: &mut Settings<'_>) -> u32 {
+    const KEY: &str = "storage.drop_caches_timeout";
+    const DEFAULT: u32 = 30;
+    const MOST: u32 = 86_400;
+    let accepted = 1..=u64::from(MOST);
+    let odd = settings.find(KEY).filter(|node| {
+        matches!(node.origin, Origin::Environment(_) | Origin::Dotenv(_))
+            && whole(node, &accepted).is_err()
+    });
+    let Some(node) = odd else { return settings.whole_u32(KEY, 1..=MOST, DEFAULT) };
+    let number = text(&node).ok().and_then(|text| text.trim().parse::<i128>().ok());
+    let seconds = number.map_or(DEFAULT, |number| number.clamp(1, MOST.into()) as u32);
+    let text = format!("taken as {seconds}: accepts a whole number from 1 to {MOST}");
+    settings.warnings.push(Remark::about_value(KEY, &node, text));
+    settings.record(KEY, seconds, &node.origin);
+    seconds
+}
+
+/// A file name that no result has: the log would be lost in it.
+fn log_name(text: &str) -> Result<(), String> {
+    let is_json = Path::new(text).extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    if is_json || text == "report.md" {
+        return Err(
+            "accepts a file name that is no result's: none in .json, not report.md".to_owned()
+        );
+    }
+    file_name(text)
 }
 
 fn train(settings: &mut Settings<'_>) -> Train {
@@ -187,7 +218,7 @@ fn profiling(settings: &mut Settings<'_>, workflow: Workflow) -> Profiling {
     // They become arguments of a program.
     if let Some(odd) = iostat_devices.iter().find(|name| name.starts_with('-')) {
         let text = format!("{odd:?} is no name of a device, such as sda or nvme0n1");
-        settings.object(&crate::Origin::Default, "profiling.iostat_devices", text);
+        settings.object_to_value("profiling.iostat_devices", text);
     }
     Profiling { profiler: profiler.value, iostat_devices }
 }

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use anyhow::{Context, anyhow, bail};
-use feedrate_dataset::{DiscoverError, FileFormat, Layout, discover};
+use feedrate_dataset::{FileFormat, Layout};
 use feedrate_metrics::process::available_memory;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::plan::Planned;
 use crate::args::SweepArgs;
 use crate::commands::datagen::command_line;
-use crate::data::{generate_into, told};
+use crate::data::{find, generate_into, is_missing, splits, told};
 use crate::environment::Environment;
 use crate::output::note;
 use crate::store::Access;
@@ -56,11 +56,15 @@ pub(super) fn keep_apart(
 
 /// The same names in the same place for different contents.
 fn collide(a: &Planned, b: &Planned) -> bool {
-    let names = |planned: &Planned| {
-        let dataset = &planned.resolved.workload.dataset;
-        Layout::new(dataset, Split::Train, "", dataset.num_files_train)
+    let names = |planned: &Planned| -> Vec<Layout> {
+        let workload = &planned.resolved.workload;
+        let dataset = &workload.dataset;
+        splits(workload)
+            .map(|split| Layout::new(dataset, split, "", dataset.files(split)))
+            .collect()
     };
-    same_place(a, b) && !shared(a, b) && names(a) == names(b)
+    let (ours, theirs) = (names(a), names(b));
+    same_place(a, b) && !shared(a, b) && ours.iter().any(|layout| theirs.contains(layout))
 }
 
 fn same_place(a: &Planned, b: &Planned) -> bool {
@@ -80,9 +84,9 @@ fn distinct(series: &[Planned]) -> impl Iterator<Item = usize> {
 pub(super) fn check_memory(series: &[Planned]) -> anyhow::Result<()> {
     let mut bytes = 0;
     for at in distinct(series) {
-        for split in [Split::Train, Split::Valid] {
-            let dataset = &series[at].resolved.workload.dataset;
-            bytes += FileFormat::new(dataset, split)?.total_bytes();
+        let workload = &series[at].resolved.workload;
+        for split in splits(workload) {
+            bytes += FileFormat::new(&workload.dataset, split)?.total_bytes();
         }
     }
     let free = available_memory().context("cannot tell how much memory is free")?;
@@ -145,28 +149,36 @@ pub(super) fn provide(
     }
 }
 
-/// What a given store lacks of a data set. With `exactly` only a set of the configured size counts.
+/// What a given store lacks of a data set that runs read. With `exactly` only a set of the configured
+/// size counts.
 fn lacking(
     access: &Access,
     workload: &Workload,
     exactly: bool,
     runtime: &Handle,
 ) -> anyhow::Result<Option<String>> {
+    if !workload.reads_storage() {
+        return Ok(None);
+    }
     let store = access.open(RequestStats::new().into())?;
     let dataset = &workload.dataset;
-    match runtime.block_on(discover(&*store, dataset, Split::Train, access.prefix())) {
-        Ok(stored) if exactly && stored.layout.total() != dataset.num_files_train => {
-            Ok(Some(format!(
-                "only a set of {} files is in {} of {}, which may be another workload's: a set of \
-                 {} files is needed",
-                stored.layout.total(),
-                stored.layout.folder(),
-                store.location(),
-                dataset.num_files_train
-            )))
+    let evaluated = workload.workflow.evaluates().then_some(Split::Valid);
+    for split in [Some(Split::Train), evaluated].into_iter().flatten() {
+        match runtime.block_on(find(&*store, workload, split, access.prefix())) {
+            Ok(layout) if exactly && layout.total() != dataset.files(split) => {
+                return Ok(Some(format!(
+                    "only a set of {} files is in {} of {}, which may be another workload's: a set of \
+                     {} files is needed",
+                    layout.total(),
+                    layout.folder(),
+                    store.location(),
+                    dataset.files(split)
+                )));
+            }
+            Ok(_) => {}
+            Err(error) if is_missing(&error) => return Ok(Some(error.to_string())),
+            Err(error) => return Err(error),
         }
-        Ok(_) => Ok(None),
-        Err(DiscoverError::List(error)) => Err(error.into()),
-        Err(missing) => Ok(Some(missing.to_string())),
     }
+    Ok(None)
 }
