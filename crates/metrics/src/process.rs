@@ -52,12 +52,12 @@ impl ProcessUsage {
 
 /// How busy the CPUs were in the moments in which at least one rank waited for a batch.
 ///
-/// Each process samples the CPUs that it may itself use, while one of its own ranks waits. A process
-/// that has them for itself counts its own CPU time. Where others of the job, or the store's server,
-/// may use the same CPUs, everything that ran on them is counted: with four processes on one machine
-/// each uses a quarter of it at most, and yet the machine is busy. So a process's share never depends
-/// on how many processes the ranks were put into, and neither does that of all ([`WaitingCpu::and`]),
-/// whether they are on one machine, pinned to parts of it, or on many.
+/// Each process samples the CPUs that it may itself use, while one of its own ranks waits. The only
+/// process of a job counts its own CPU time. Where other processes of the job, or the store's server,
+/// may use the same CPUs, everything that runs on them is counted: of four processes on one machine
+/// each has a quarter of the CPUs at most, and yet they are all busy. So a share, also that of several
+/// processes ([`WaitingCpu::and`]), says how busy CPUs were however the ranks were put into processes,
+/// and whether these share a machine, are pinned to parts of it, or have one each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct WaitingCpu {
     /// The time in which a rank waited, as sampled; over several processes, the sum.

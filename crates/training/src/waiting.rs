@@ -33,8 +33,9 @@ impl Waiting {
 /// Who may use the same CPUs as this process and belongs to the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// Other processes with ranks. A quota of a control group, as containers have one, bounds this
-    /// process apart from whoever else is on the CPUs: under it, its own CPU time counts.
+    /// Other processes with ranks. Under a quota of a control group, as containers have one, who else is
+    /// on the CPUs says little, and this process's own CPU time counts. Of several processes under one
+    /// quota each then sees its own part alone, so that they seem less busy than they are.
     Processes,
     /// The store's server.
     Server,
@@ -101,5 +102,26 @@ impl Drop for Sampler {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn cpus_that_others_may_use_are_busy_by_what_others_do() {
+        let mut other = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let waiting = Arc::new(Waiting::default());
+        let sampler = Sampler::start(Arc::clone(&waiting), Some(Others::Server));
+        waiting.during(|| thread::sleep(Duration::from_millis(500)));
+        let sums = sampler.sums();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        // This process itself only looks, and the kernel may count some ticks late.
+        assert!(sums.cpu.0 > 0.2, "{sums:?}");
+        assert!(sums.cpu.0 <= sums.waited.0 * sums.cpus + 0.1, "{sums:?}");
     }
 }
