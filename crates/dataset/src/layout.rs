@@ -58,6 +58,15 @@ impl Layout {
         &self.folder
     }
 
+    /// The folders that the files themselves are in, each once.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = String> {
+        // The first files are dealt out one to each.
+        (0..self.total.min(self.subfolders.max(1))).filter_map(|file| {
+            let key = self.key(file);
+            key.as_str().rsplit_once('/').map(|(folder, _)| folder.to_owned())
+        })
+    }
+
     /// The number of files that the set was generated with, which is part of every name.
     pub fn total(&self) -> u64 {
         self.total

@@ -12,7 +12,7 @@ const IN_FLIGHT: usize = 64;
 #[derive(Debug, thiserror::Error)]
 #[error("removing the data set stopped, {done} of {files} files are removed")]
 pub struct RemoveError {
-    /// Files that were removed before.
+    /// Files that the store was asked to remove before, and did not refuse.
     pub done: u64,
     /// Files of all sets.
     pub files: u64,
@@ -20,8 +20,9 @@ pub struct RemoveError {
     pub source: StoreError,
 }
 
-/// Removes all files of the sets of `layouts`, each of as many as it was generated with, and returns
-/// how many those are; those that are not there count too. What else is in their folders stays, and so
+/// Removes all files of the sets of `layouts`, each of as many as it was generated with, which are
+/// more than a run reads if it was found in a larger set. Returns how many the store was asked to
+/// remove: it does not tell which of them were there. What else is in their folders stays, and so
 /// do the folders if anything does.
 pub async fn remove(store: &dyn Store, layouts: &[Layout]) -> Result<u64, RemoveError> {
     let keys = layouts.iter().flat_map(|layout| (0..layout.total()).map(|file| layout.key(file)));
@@ -34,6 +35,8 @@ pub async fn remove(store: &dyn Store, layouts: &[Layout]) -> Result<u64, Remove
     {
         done += 1;
     }
+    let folders = stream::iter(layouts.iter().flat_map(Layout::folders));
+    folders.for_each_concurrent(IN_FLIGHT, async |folder| store.tidy(&folder).await).await;
     Ok(done)
 }
 
@@ -93,9 +96,26 @@ mod tests {
                 store.put(&layout.key(file), Bytes::from_static(b"x")).await.unwrap();
             }
         }
+        // One that was left of an earlier attempt.
+        std::fs::create_dir_all(folder.path().join("data/train/00")).unwrap();
+        std::fs::create_dir(folder.path().join("other")).unwrap();
         remove(&store, &layouts()).await.unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(folder.path().exists());
+        let left =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["other"]);
+    }
+
+    #[tokio::test]
+    async fn a_set_that_a_run_reads_a_part_of_goes_whole() {
+        let store = MemoryStore::new();
+        let [whole, _] = layouts();
+        for file in 0..whole.total() {
+            store.put(&whole.key(file), Bytes::from_static(b"x")).await.unwrap();
+        }
+        let part = Dataset { num_subfolders_train: 10, ..dataset(Format::Npz, 7, 1000.0) };
+        let found = crate::discover(&store, &part, Split::Train, "data").await.unwrap().layout;
+        assert_eq!(remove(&store, &[found]).await.unwrap(), 120);
+        store.list("", &mut |page| panic!("{page:?} is left")).await.unwrap();
     }
 
     #[tokio::test]

@@ -125,6 +125,9 @@ async fn what_is_deleted_is_gone(store: &dyn Store) {
     }
     // A folder is no object: it is not there, or cannot be removed as one.
     let _ = store.delete(&ObjectKey::new("deleted/a")).await;
+    for folder in ["deleted/b/c", "deleted/a", "deleted/missing", ""] {
+        store.tidy(folder).await;
+    }
     let left = [("deleted/a/two".to_owned(), 1), ("deleted/ab".to_owned(), 1)];
     assert_eq!(listed(store, "deleted").await, left);
     put(store, "deleted/b/c/three", b"again").await;

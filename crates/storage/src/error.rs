@@ -121,10 +121,16 @@ pub enum Cause {
         limit: Duration,
     },
     /// The body ended early.
-    #[error("the body ended after {received} of {expected} bytes")]
+    #[error(
+        "the body ended after {received} {}",
+        match expected {
+            Some(expected) => format!("of {expected} bytes"),
+            None => "bytes and was not whole (its length was not announced)".to_owned(),
+        }
+    )]
     Truncated {
-        /// Bytes that were promised.
-        expected: u64,
+        /// Bytes that were promised; `None` of a body whose length was not announced.
+        expected: Option<u64>,
         /// Bytes that came.
         received: u64,
     },
@@ -153,8 +159,8 @@ impl Cause {
     }
 
     /// The kind under which a repeated attempt is counted (`503`, `reset`, `connect` …), or `None`
-    /// when repeating it cannot help. 429 and 5xx (not 501 and 507), broken and refused connections, timeouts and
-    /// truncated bodies may be repeated.
+    /// when repeating it cannot help. 429 and 5xx (not 501 and 507), broken and refused
+    /// connections, timeouts and truncated bodies may be repeated.
     pub fn retry_kind(&self) -> Option<String> {
         match self {
             // 501 and 507 will be answered again: what is asked is not known, or does not fit.
@@ -195,7 +201,8 @@ mod tests {
             (Cause::Connect { reason: text() }, Some("connect")),
             (Cause::Reset { reason: text() }, Some("reset")),
             (Cause::Timeout { limit: second }, Some("timeout")),
-            (Cause::Truncated { expected: 2, received: 1 }, Some("truncated")),
+            (Cause::Truncated { expected: Some(2), received: 1 }, Some("truncated")),
+            (Cause::Truncated { expected: None, received: 1 }, Some("truncated")),
             (Cause::Tls { reason: text() }, None),
             (Cause::NotFound { code: None }, None),
             (Cause::NoSuchBucket, None),

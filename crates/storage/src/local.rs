@@ -4,8 +4,7 @@
 //! buffer, which travels to the thread and back: on files in the page cache this costs a quarter of
 //! the CPU that `tokio::fs` takes. A write goes to a hidden temporary file in the target's folder and
 //! is renamed into place; it is not synced to the disk, which is the kernel's business as it is for
-//! the frameworks whose I/O is replayed. A file that is removed takes the folders with it that it leaves
-//! empty, as an object would. Listing walks the tree ([`walk`]).
+//! the frameworks whose I/O is replayed. Listing walks the tree ([`walk`]).
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -123,8 +122,7 @@ impl LocalStore {
 
     async fn remove(&self, key: &ObjectKey) -> Result<(), Cause> {
         let path = self.path(key.as_str())?;
-        let root = self.root.clone();
-        Ok(self.pool.run(move || remove(&path, &root)).await??)
+        Ok(self.pool.run(move || remove(&path)).await??)
     }
 
     async fn walk(
@@ -199,6 +197,15 @@ impl Store for LocalStore {
         })
     }
 
+    fn tidy<'a>(&'a self, folder: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Ok(path) = self.path(folder) else { return };
+            let root = self.root.clone();
+            // That a folder stays is no failure.
+            let _ = self.pool.run(move || tidy(&path, &root)).await;
+        })
+    }
+
     fn list<'a>(
         &'a self,
         prefix: &'a str,
@@ -253,7 +260,7 @@ fn read(
         };
         first_byte.get_or_insert_with(|| asked.elapsed());
         if read == 0 {
-            return Err(Cause::Truncated { expected, received });
+            return Err(Cause::Truncated { expected: Some(expected), received });
         }
         received += read as u64;
     }
@@ -329,19 +336,23 @@ fn size(path: &Path) -> Result<u64, Cause> {
     Ok(metadata.len())
 }
 
-/// Removes the file at `path`, if there is one, and the folders below `root` that it leaves empty.
-fn remove(path: &Path, root: &Path) -> io::Result<()> {
+/// Removes the file at `path`, if there is one.
+fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
-        Err(error) if walk::is_no_folder(&error) => return Ok(()),
-        other => other?,
+        Err(error) if walk::is_no_folder(&error) => Ok(()),
+        other => other,
     }
-    for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
-        // One that holds something stays, and so does one that is a link to elsewhere.
-        if std::fs::remove_dir(folder).is_err() {
-            break;
+}
+
+/// Removes `folder` and those above it, up to the first that holds something or is a link to
+/// elsewhere, but never `root`.
+fn tidy(folder: &Path, root: &Path) {
+    for folder in folder.ancestors().take_while(|folder| *folder != root) {
+        match std::fs::remove_dir(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => break,
+            _ => {}
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

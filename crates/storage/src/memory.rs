@@ -34,7 +34,7 @@ impl MemoryStore {
         let length = object.len() as u64;
         if range.end > length {
             return Err(Cause::Truncated {
-                expected: range.end - range.start,
+                expected: Some(range.end - range.start),
                 received: length.saturating_sub(range.start),
             });
         }

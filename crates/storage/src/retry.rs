@@ -121,30 +121,37 @@ impl<S: Store> Retrying<S> {
         self
     }
 
-    /// Reads into `into`, or counts the bytes and lets them go.
-    async fn read(
+    /// Makes `attempt`, which is given the `arguments`, at one endpoint after the other until it
+    /// succeeds, which `count` counts, or may not be repeated.
+    async fn repeat<A, T>(
         &self,
-        key: &ObjectKey,
-        range: Option<Range<u64>>,
-        mut into: Option<&mut Vec<u8>>,
-    ) -> Result<Fetched, StoreError> {
+        mut arguments: A,
+        attempt: impl for<'a> Fn(&'a S, &'a mut A) -> BoxFuture<'a, Result<T, StoreError>>,
+        count: impl FnOnce(&EndpointStats, &T),
+    ) -> Result<T, StoreError> {
         let mut tries = self.tries();
         loop {
             let endpoint = tries.endpoint();
-            let outcome = match into.as_deref_mut() {
-                Some(into) => endpoint.store.get(key, range.clone(), into).await,
-                None => endpoint.store.get_discarding(key, range.clone()).await,
-            };
-            match outcome {
-                Ok(fetched) => {
-                    let Fetched { bytes, first_byte, last_byte } = fetched;
-                    self.stats.get_done(bytes, first_byte, last_byte);
-                    endpoint.succeeded(|stats| stats.get_done(bytes));
-                    return Ok(fetched);
+            match attempt(&endpoint.store, &mut arguments).await {
+                Ok(done) => {
+                    endpoint.succeeded(|stats| count(stats, &done));
+                    return Ok(done);
                 }
                 Err(error) => tries.wait_after(error).await?,
             }
         }
+    }
+
+    /// [`repeat`](Self::repeat) for a read.
+    async fn read<A>(
+        &self,
+        arguments: A,
+        attempt: impl for<'a> Fn(&'a S, &'a mut A) -> BoxFuture<'a, Result<Fetched, StoreError>>,
+    ) -> Result<Fetched, StoreError> {
+        let count = |stats: &EndpointStats, fetched: &Fetched| stats.get_done(fetched.bytes);
+        let fetched = self.repeat(arguments, attempt, count).await?;
+        self.stats.get_done(fetched.bytes, fetched.first_byte, fetched.last_byte);
+        Ok(fetched)
     }
 
     fn tries(&self) -> Tries<'_, S> {
@@ -256,7 +263,9 @@ impl<S: Store> Store for Retrying<S> {
         range: Option<Range<u64>>,
         into: &'a mut Vec<u8>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
-        Box::pin(self.read(key, range, Some(into)))
+        Box::pin(self.read((key, range, into), |store, (key, range, into)| {
+            store.get(key, range.clone(), into)
+        }))
     }
 
     fn get_discarding<'a>(
@@ -264,55 +273,29 @@ impl<S: Store> Store for Retrying<S> {
         key: &'a ObjectKey,
         range: Option<Range<u64>>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
-        Box::pin(self.read(key, range, None))
+        Box::pin(
+            self.read((key, range), |store, (key, range)| store.get_discarding(key, range.clone())),
+        )
     }
 
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            let mut tries = self.tries();
-            loop {
-                let endpoint = tries.endpoint();
-                match endpoint.store.put(key, body.clone()).await {
-                    Ok(()) => {
-                        endpoint.succeeded(EndpointStats::put_done);
-                        return Ok(());
-                    }
-                    Err(error) => tries.wait_after(error).await?,
-                }
-            }
-        })
+        Box::pin(self.repeat(
+            (key, body),
+            |store, (key, body)| store.put(key, body.clone()),
+            |stats, ()| stats.put_done(),
+        ))
     }
 
     fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
-        Box::pin(async move {
-            let mut tries = self.tries();
-            loop {
-                let endpoint = tries.endpoint();
-                match endpoint.store.size(key).await {
-                    Ok(size) => {
-                        endpoint.succeeded(|_| ());
-                        return Ok(size);
-                    }
-                    Err(error) => tries.wait_after(error).await?,
-                }
-            }
-        })
+        Box::pin(self.repeat(key, |store, key| store.size(key), |_, _| ()))
     }
 
     fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            let mut tries = self.tries();
-            loop {
-                let endpoint = tries.endpoint();
-                match endpoint.store.delete(key).await {
-                    Ok(()) => {
-                        endpoint.succeeded(|_| ());
-                        return Ok(());
-                    }
-                    Err(error) => tries.wait_after(error).await?,
-                }
-            }
-        })
+        Box::pin(self.repeat(key, |store, key| store.delete(key), |_, ()| ()))
+    }
+
+    fn tidy<'a>(&'a self, folder: &'a str) -> BoxFuture<'a, ()> {
+        self.endpoints.at(0).store.tidy(folder)
     }
 
     fn list<'a>(

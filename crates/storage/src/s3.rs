@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use http::header::{CONTENT_RANGE, RANGE};
 use http::{HeaderValue, Method, StatusCode};
 use object_store::client::HttpRequest;
 use percent_encoding::{AsciiSet, utf8_percent_encode};
@@ -120,41 +120,28 @@ impl S3Store {
         if let Some(range) = &range {
             check_range(&answer, range)?;
         }
-        // An answer in chunks does not say beforehand how long it is, but tells its end.
-        let promised = answer.number(CONTENT_LENGTH);
+        let promised = answer.promised();
         if let (Some(into), Some(promised)) = (&mut into, promised) {
             into.try_reserve(promised as usize).map_err(|error| {
                 Cause::Other(format!("no memory for {promised} bytes: {error}"))
             })?;
         }
 
-        let mut received = 0;
         let mut first_byte = None;
-        loop {
-            match answer.chunk().await {
-                Ok(Some(chunk)) => {
-                    first_byte.get_or_insert_with(|| answer.sent.elapsed());
-                    received += chunk.len() as u64;
-                    if let Some(into) = &mut into {
-                        into.extend_from_slice(&chunk);
-                    }
-                }
-                Ok(None) => break,
-                Err(Cause::Truncated { .. }) => {
-                    let expected = promised.unwrap_or(received);
-                    return Err(Cause::Truncated { expected, received });
-                }
-                Err(other) => return Err(other),
+        while let Some(chunk) = answer.chunk().await? {
+            first_byte.get_or_insert_with(|| answer.sent.elapsed());
+            if let Some(into) = &mut into {
+                into.extend_from_slice(&chunk);
             }
         }
         let last_byte = answer.sent.elapsed();
-        match range.map(|range| range.end - range.start).or(promised) {
-            Some(expected) if expected != received => Err(Cause::Truncated { expected, received }),
-            _ => {
-                let first_byte = first_byte.unwrap_or(last_byte);
-                Ok(Fetched { bytes: received, first_byte, last_byte })
-            }
+        let received = answer.received;
+        let expected = range.map(|range| range.end - range.start).or(promised);
+        if expected.is_some_and(|expected| expected != received) {
+            return Err(Cause::Truncated { expected, received });
         }
+        let first_byte = first_byte.unwrap_or(last_byte);
+        Ok(Fetched { bytes: received, first_byte, last_byte })
     }
 
     async fn write(&self, key: &ObjectKey, body: Bytes) -> Result<(), Cause> {
@@ -169,7 +156,7 @@ impl S3Store {
         let request = self.request(Method::HEAD, key, Bytes::new())?;
         let answer = self.transport.send(request, None).await?;
         answer
-            .number(CONTENT_LENGTH)
+            .promised()
             .ok_or_else(|| Cause::Other("the answer does not say the object's length".to_owned()))
     }
 

@@ -30,7 +30,7 @@ impl SimulatedStore {
                 Err(Cause::Other(format!("the range {range:?} is empty")))
             }
             Some(range) if range.end > self.length => Err(Cause::Truncated {
-                expected: range.end - range.start,
+                expected: Some(range.end - range.start),
                 received: self.length.saturating_sub(range.start),
             }),
             Some(range) => Ok(range.end - range.start),

@@ -65,8 +65,17 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Tells the object's size in bytes without reading it.
     fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>>;
 
-    /// Removes the object. One that is not there is removed already, so the call may be repeated.
+    /// Removes the object. One that is not there is removed already, so the call may be repeated; a
+    /// success does not tell which of the two it was.
     fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Removes `folder` and then those that it is in, each if nothing is in it, up to the store's
+    /// root, which stays. One that cannot be removed is left. A store whose folders are but parts
+    /// of names has nothing to do.
+    fn tidy<'a>(&'a self, folder: &'a str) -> BoxFuture<'a, ()> {
+        let _ = folder;
+        Box::pin(async {})
+    }
 
     /// Lists everything below `prefix` (a folder: it is matched up to a `/`), in pages of at most
     /// 1,000 objects sorted by key, handing each page to `page` as it arrives. An absent folder is

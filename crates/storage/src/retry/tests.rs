@@ -435,3 +435,13 @@ fn a_store_without_endpoints_counts_none() {
     assert_eq!(stats.summary().endpoints.len(), 0);
     assert_eq!(store.location(), "memory");
 }
+
+#[tokio::test]
+async fn folders_are_tidied_through_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("train/0")).unwrap();
+    let store = crate::LocalStore::new(folder.path()).unwrap();
+    let store = Retrying::new(store, RetryPolicy::default(), Arc::default());
+    store.tidy("train/0").await;
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -36,14 +36,14 @@ pub(super) fn of_request(error: &legacy::Error) -> Cause {
     }
 }
 
-/// Why a body did not come to its end. The counts of a truncated one are for the reader to fill in.
-pub(super) fn of_body(error: &hyper::Error) -> Cause {
+/// Why a body, of which so much was `expected` if anybody said so, ended after `received` bytes.
+pub(super) fn of_body(error: &hyper::Error, expected: Option<u64>, received: u64) -> Cause {
     let ended = |link: &(dyn Error + 'static)| {
         let io = link.downcast_ref::<io::Error>();
         io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
     };
     if chain(error).any(ended) {
-        Cause::Truncated { expected: 0, received: 0 }
+        Cause::Truncated { expected, received }
     } else {
         Cause::Reset { reason: reason(error) }
     }

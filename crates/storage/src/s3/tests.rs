@@ -244,7 +244,16 @@ async fn broken_connections_and_bodies_are_told_apart() {
     let short = cause(Reply::Short(66_034, vec![7; 60_000])).await;
     assert_eq!(short.to_string(), "the body ended after 60000 of 66034 bytes");
     let closed = cause(Reply::Short(66_034, Vec::new())).await;
-    assert!(matches!(closed, Cause::Truncated { expected: 66_034, received: 0 }), "{closed:?}");
+    assert!(
+        matches!(closed, Cause::Truncated { expected: Some(66_034), received: 0 }),
+        "{closed:?}"
+    );
+    let chunks = cause(Reply::ShortChunks(b"5\r\nhello\r\n".to_vec())).await;
+    assert!(matches!(chunks, Cause::Truncated { expected: None, received: 5 }), "{chunks:?}");
+    assert_eq!(
+        chunks.to_string(),
+        "the body ended after 5 bytes and was not whole (its length was not announced)"
+    );
     let garbage = cause(Reply::Garbage).await.to_string();
     assert!(garbage.contains("not HTTP"), "{garbage}");
 }
@@ -256,6 +265,13 @@ async fn a_discarded_body_is_missed_where_it_ends_early() {
     let error = store(&server).get_discarding(&key, None).await.unwrap_err();
     let text = error.to_string();
     assert!(text.ends_with("the body ended after 60000 of 66034 bytes"), "{text}");
+}
+
+#[tokio::test]
+async fn a_listing_that_is_cut_says_how_much_of_it_came() {
+    let server = Server::play([Reply::Short(500, b"<ListBucketResult>".to_vec())]).await;
+    let error = store(&server).list("", &mut |_| ()).await.unwrap_err().to_string();
+    assert!(error.ends_with("the body ended after 18 of 500 bytes"), "{error}");
 }
 
 #[tokio::test]
@@ -276,7 +292,10 @@ async fn a_range_with_less_in_it_than_asked_for_is_truncated() {
     assert_eq!(buffer, b"234");
     assert_eq!(server.seen()[0].header("range"), Some("bytes=2-4"));
     let error = store.get(&key, Some(8..12), &mut buffer).await.unwrap_err();
-    assert!(matches!(*error.cause, Cause::Truncated { expected: 4, received: 2 }), "{error:?}");
+    assert!(
+        matches!(*error.cause, Cause::Truncated { expected: Some(4), received: 2 }),
+        "{error:?}"
+    );
     // A server that ignores the range sends the whole object, or another part of it.
     for _ in 0..3 {
         let error = store.get(&key, Some(2..5), &mut buffer).await.unwrap_err().to_string();

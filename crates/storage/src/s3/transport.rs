@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
@@ -102,7 +103,7 @@ impl Transport {
             return Err(failure::of_answer(answer).await);
         }
         let (Parts { status, headers, .. }, body) = answer.into_parts();
-        Ok(Answer { status, headers, sent, body })
+        Ok(Answer { status, headers, sent, body, received: 0 })
     }
 }
 
@@ -114,6 +115,8 @@ pub(super) struct Answer {
     /// When the request was handed to its connection.
     pub(super) sent: Instant,
     body: Incoming,
+    /// Bytes of the body so far.
+    pub(super) received: u64,
 }
 
 impl Answer {
@@ -122,12 +125,19 @@ impl Answer {
         self.headers.get(header)?.to_str().ok()?.trim().parse().ok()
     }
 
-    /// The next bytes of the body, or `None` at its end. The counts of a truncated one are for the
-    /// reader to fill in.
+    /// Bytes that the body will have. One in chunks does not say so beforehand, but tells its end.
+    pub(super) fn promised(&self) -> Option<u64> {
+        self.number(CONTENT_LENGTH)
+    }
+
+    /// The next bytes of the body, or `None` at its end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Cause> {
         while let Some(frame) = self.body.frame().await {
+            let frame =
+                frame.map_err(|error| failure::of_body(&error, self.promised(), self.received))?;
             // Trailers, the other kind of frame, say nothing that is of use here.
-            if let Ok(data) = frame.map_err(|error| failure::of_body(&error))?.into_data() {
+            if let Ok(data) = frame.into_data() {
+                self.received += data.len() as u64;
                 return Ok(Some(data));
             }
         }
@@ -135,9 +145,12 @@ impl Answer {
     }
 
     /// The whole body.
-    pub(super) async fn body(self) -> Result<Bytes, Cause> {
-        let body = self.body.collect().await.map_err(|error| failure::of_body(&error))?;
-        Ok(body.to_bytes())
+    pub(super) async fn body(mut self) -> Result<Vec<u8>, Cause> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Reply {
     Late(Duration, Vec<u8>),
     /// A body of this promised length that ends, as a closed connection, after these bytes.
     Short(usize, Vec<u8>),
+    /// A body in chunks that ends, as a closed connection, after these bytes of its coding.
+    ShortChunks(Vec<u8>),
     /// As `Short`, but ended by a reset.
     ResetAfter(usize, Vec<u8>),
     /// The connection is reset without an answer.
@@ -158,6 +160,9 @@ async fn serve(mut socket: impl Socket, state: &State) -> Option<()> {
                 (String::new(), body, Ending::KeepAlive)
             }
             Reply::Short(length, body) => (head(200, "", length), body, Ending::Close),
+            Reply::ShortChunks(body) => {
+                (head(200, "Transfer-Encoding: chunked\r\n", 0), body, Ending::Close)
+            }
             Reply::ResetAfter(length, body) => (head(200, "", length), body, Ending::Reset),
             Reply::Reset => (String::new(), Vec::new(), Ending::Reset),
             Reply::Silence => std::future::pending().await,
