@@ -13,6 +13,7 @@ use ctr::{Ctr64BE, CtrCore};
 pub(crate) const PIECE: usize = 8192;
 
 /// The random content of one split of a data set.
+#[derive(Clone)]
 pub(crate) struct Content {
     cipher: Aes128Enc,
 }

@@ -47,7 +47,7 @@ pub enum DiscoverError {
     #[error(
         "{found} of {configured} files found in {searched}; the first one missing is {missing}. \
          Generate the data set again, or lower {}",
-        files_key(*split)
+        split.files_key()
     )]
     TooFew {
         /// The set.
@@ -66,10 +66,10 @@ pub enum DiscoverError {
         "{found} of {configured} files found where {key} = {subfolders} has them in {searched}, but \
          others elsewhere, such as {example}. {}",
         match used {
-            Some(used) => format!("Set {} to {used}", subfolders_key(*split)),
+            Some(used) => format!("Set {} to {used}", split.subfolders_key()),
             None => "No number of subfolders gives these places: generate the data set again".to_owned(),
         },
-        key = subfolders_key(*split)
+        key = split.subfolders_key()
     )]
     OtherSubfolders {
         /// The set.
@@ -91,7 +91,7 @@ pub enum DiscoverError {
     #[error(
         "no complete set of {configured} files in {searched}, only parts of several: {parts}. \
          Remove them and generate the data set again, or lower {}",
-        files_key(*split)
+        split.files_key()
     )]
     Mixed {
         /// The set.
@@ -103,21 +103,6 @@ pub enum DiscoverError {
         /// How many files of which total.
         parts: String,
     },
-}
-
-/// The key that says how many files a set has.
-pub(crate) fn files_key(split: Split) -> &'static str {
-    match split {
-        Split::Train => "dataset.num_files_train",
-        Split::Valid => "dataset.num_files_eval",
-    }
-}
-
-fn subfolders_key(split: Split) -> &'static str {
-    match split {
-        Split::Train => "dataset.num_subfolders_train",
-        Split::Valid => "dataset.num_subfolders_eval",
-    }
 }
 
 /// Finds the set that `dataset` describes below `prefix` in `store`, by one listing of its folder:

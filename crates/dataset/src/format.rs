@@ -24,13 +24,15 @@ const MOST_SIZES: u64 = 100_000_000;
 /// `NumPy` reads arrays of at most 32 dimensions (64 from 2.0 on), the samples' among them.
 const MOST_DIMS: usize = 31;
 
-/// The files of a set, by index.
+/// The files of a set, by index. A clone is cheap and shares the table of sizes, if there is one.
+#[derive(Clone)]
 pub struct FileFormat {
     files: u64,
     seed: u64,
     kind: Kind,
 }
 
+#[derive(Clone)]
 enum Kind {
     Jpeg(Jpeg),
     Npz(Npz),
@@ -144,15 +146,30 @@ pub enum Mismatch {
 
 impl FileFormat {
     /// The files of a set of `dataset`. Every file's size is checked here, so that nothing can fail
-    /// once work has begun.
+    /// once work has begun. Sizes that deviate are drawn for both sets: [`both`](Self::both) does
+    /// so once.
     pub fn new(dataset: &Dataset, split: Split) -> Result<Self, FormatError> {
         check_supported(dataset)?;
-        let both = dataset.num_files_train.saturating_add(dataset.num_files_eval);
-        if dataset.record_length_bytes_stdev > 0.0 && both > MOST_SIZES {
-            return Err(FormatError::TooManySizes { files: both });
-        }
+        let [train, valid] = Sizes::both(dataset);
+        let sizes = match split {
+            Split::Train => train,
+            Split::Valid => valid,
+        };
+        Self::of_sizes(dataset, split, sizes)
+    }
+
+    /// As [`new`](Self::new), the files to train on and those to evaluate on, which may be none.
+    pub fn both(dataset: &Dataset) -> Result<[Self; 2], FormatError> {
+        check_supported(dataset)?;
+        let [train, valid] = Sizes::both(dataset);
+        Ok([
+            Self::of_sizes(dataset, Split::Train, train)?,
+            Self::of_sizes(dataset, Split::Valid, valid)?,
+        ])
+    }
+
+    fn of_sizes(dataset: &Dataset, split: Split, sizes: Sizes) -> Result<Self, FormatError> {
         let content = Content::new(dataset.seed, split.folder());
-        let sizes = Sizes::new(dataset, split);
         let kind = match dataset.format {
             Format::Jpeg if dataset.num_samples_per_file != 1 => {
                 return Err(FormatError::SamplesPerFile {
@@ -188,15 +205,18 @@ impl FileFormat {
         Ok(())
     }
 
-    /// One file of each size that occurs.
-    fn sizes_to_look_at(&self) -> std::ops::Range<u64> {
-        let sizes = match &self.kind {
+    fn sizes(&self) -> &Sizes {
+        match &self.kind {
             Kind::Jpeg(jpeg) => jpeg.sizes(),
             Kind::Npz(npz) => npz.sizes(),
-        };
-        match sizes {
+        }
+    }
+
+    /// One file of each size that occurs.
+    fn sizes_to_look_at(&self) -> std::ops::Range<u64> {
+        match self.sizes() {
             Sizes::Same(_) => 0..self.files.min(1),
-            Sizes::PerFile(_) => 0..self.files,
+            Sizes::PerFile { .. } => 0..self.files,
         }
     }
 
@@ -223,14 +243,6 @@ impl FileFormat {
     /// Bytes of the largest file.
     pub fn largest_file(&self) -> u64 {
         self.sizes_to_look_at().map(|file| self.file_len(file)).max().unwrap_or(0)
-    }
-
-    /// Bytes of one sample of `file`: of its array's part, or of the whole image file.
-    pub fn sample_bytes(&self, file: u64) -> u64 {
-        match &self.kind {
-            Kind::Jpeg(jpeg) => jpeg.file_len(file),
-            Kind::Npz(npz) => npz.sample_bytes(file),
-        }
     }
 
     /// Replaces `out` by the bytes of `file`. Allocates only if the capacity does not do.
@@ -274,7 +286,7 @@ impl fmt::Debug for FileFormat {
     }
 }
 
-/// Looks at the keys that ask for files which are not made yet, whatever the set.
+/// Looks at what can be refused without a look at single files, whatever the set.
 fn check_supported(dataset: &Dataset) -> Result<(), FormatError> {
     let Dataset { compression, record_element_type: element, record_dims: dims, .. } = dataset;
     if *compression != Compression::None {
@@ -285,6 +297,10 @@ fn check_supported(dataset: &Dataset) -> Result<(), FormatError> {
     }
     if dims.len() > MOST_DIMS {
         return Err(FormatError::TooManyDims { configured: dims.len() });
+    }
+    let both = dataset.num_files_train.saturating_add(dataset.num_files_eval);
+    if dataset.record_length_bytes_stdev > 0.0 && both > MOST_SIZES {
+        return Err(FormatError::TooManySizes { files: both });
     }
     Ok(())
 }
@@ -379,6 +395,33 @@ mod tests {
             assert_eq!(format.total_bytes(), lengths.iter().sum::<u64>());
             assert_eq!(Some(format.largest_file()), lengths.iter().copied().max());
         }
+    }
+
+    #[test]
+    fn both_sets_and_clones_are_as_made_one_by_one_and_share_their_table() {
+        let set = Dataset {
+            record_length_bytes_stdev: 10_000.0,
+            num_files_eval: 20,
+            ..dataset(Format::Npz, 50, 60_000.0)
+        };
+        let [train, valid] = FileFormat::both(&set).unwrap();
+        for (format, split) in [(&train, Split::Train), (&valid, Split::Valid)] {
+            let alone = FileFormat::new(&set, split).unwrap();
+            assert_eq!(format.files(), set.files(split));
+            for file in 0..format.files() {
+                assert_eq!(alone.verify(file, &made(format, file)), Ok(()));
+                assert_eq!(alone.verify(file, &made(&format.clone(), file)), Ok(()));
+            }
+        }
+        let table = |format: &FileFormat| match format.sizes() {
+            Sizes::PerFile { sides, .. } => sides.as_ptr(),
+            Sizes::Same(_) => panic!("sizes deviate"),
+        };
+        assert_eq!(table(&train), table(&valid));
+        assert_eq!(table(&train), table(&train.clone()));
+        let refused = Dataset { num_files_train: 1 << 40, ..set };
+        let refused = FileFormat::both(&refused).map(|_| ());
+        assert!(matches!(refused, Err(FormatError::TooManySizes { .. })), "{refused:?}");
     }
 
     #[test]

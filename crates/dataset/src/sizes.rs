@@ -1,50 +1,56 @@
 //! How big each file's samples are (spec/dlio.md 4.1): as `record_dims` says, else a square of side
 //! int(sqrt(record length)), or with a deviation two sides drawn per file.
 
-use feedrate_workload::{Dataset, Split};
+use std::sync::Arc;
+
+use feedrate_workload::Dataset;
 
 use crate::mersenne::Mersenne;
 
-/// The shape of the samples in every file of a set, in elements of one byte.
-#[derive(Debug)]
+/// The shape of the samples in every file of a set, in elements of one byte. A clone shares the
+/// table.
+#[derive(Debug, Clone)]
 pub(crate) enum Sizes {
     /// All samples have this shape.
     Same(Vec<u64>),
-    /// The sides of file i at index i. A table, since the stream that they come from has no random
-    /// access: 8 bytes a file.
-    PerFile(Vec<[u32; 2]>),
+    /// The sides of file i at index `first` + i. A table, since the stream that they come from has
+    /// no random access: 8 bytes a file. It is of both sets, the files to evaluate on behind those
+    /// to train on, as they come from one stream.
+    PerFile {
+        /// The sides of the files of both sets.
+        sides: Arc<[[u32; 2]]>,
+        /// Where the set begins.
+        first: usize,
+    },
 }
 
 impl Sizes {
-    /// The sizes of a set of `dataset`, the same on every rank and for any number of ranks.
-    pub(crate) fn new(dataset: &Dataset, split: Split) -> Self {
+    /// The sizes of the sets of `dataset`, the one to train on first: the same on every rank and
+    /// for any number of ranks.
+    pub(crate) fn both(dataset: &Dataset) -> [Self; 2] {
         if !dataset.record_dims.is_empty() {
-            return Self::Same(dataset.record_dims.clone());
+            return [(); 2].map(|()| Self::Same(dataset.record_dims.clone()));
         }
         let root = dataset.record_length_bytes.sqrt();
         let side = root as u64;
         if dataset.record_length_bytes_stdev <= 0.0 {
-            return Self::Same(vec![side; 2]);
+            return [(); 2].map(|()| Self::Same(vec![side; 2]));
         }
         // The original's generator takes a seed of 32 bits.
         let mut stream = Mersenne::new(dataset.seed as u32);
         let stdev = dataset.record_length_bytes_stdev / 2.0 / root;
         let mut draw = || (stream.normal(side as f64, stdev) as u32).max(1);
-        let mut sides = || [draw(), draw()];
-        // One stream for both sets: the files to evaluate on come behind those to train on.
-        if split == Split::Valid {
-            for _ in 0..dataset.num_files_train {
-                sides();
-            }
-        }
-        Self::PerFile((0..dataset.files(split)).map(|_| sides()).collect())
+        let train = dataset.num_files_train;
+        let both = train + dataset.num_files_eval;
+        let sides: Arc<[_]> = (0..both).map(|_| [draw(), draw()]).collect();
+        [0, train as usize].map(|first| Self::PerFile { sides: Arc::clone(&sides), first })
     }
 
     /// The dimensions of the samples in `file`, the outermost first.
     pub(crate) fn dims(&self, file: u64) -> impl Iterator<Item = u64> {
         let (same, own): (&[u64], &[u32]) = match self {
             Self::Same(dims) => (dims, &[]),
-            Self::PerFile(sides) => (&[], &sides[file as usize]),
+            Self::PerFile { sides, first } => (&[], &sides[first + file as usize]),
         };
         same.iter().copied().chain(own.iter().copied().map(u64::from))
     }
@@ -57,7 +63,7 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
-    use feedrate_workload::Format;
+    use feedrate_workload::{Format, Split};
 
     use super::*;
     use crate::testing::dataset;
@@ -67,7 +73,8 @@ mod tests {
     }
 
     fn sides_of(set: &Dataset, split: Split) -> Vec<[u64; 2]> {
-        let sizes = Sizes::new(set, split);
+        let [train, valid] = Sizes::both(set);
+        let sizes = if split == Split::Train { train } else { valid };
         let two = |file| {
             let dims: Vec<_> = sizes.dims(file).collect();
             assert_eq!(sizes.elements(file), dims.iter().product::<u64>());
@@ -123,7 +130,7 @@ mod tests {
     #[test]
     fn record_dims_are_the_shape() {
         let set = Dataset { record_dims: vec![4, 8, 6], ..set(2, 192.0, 0.0) };
-        let sizes = Sizes::new(&set, Split::Train);
+        let [sizes, _] = Sizes::both(&set);
         assert_eq!(sizes.dims(1).collect::<Vec<_>>(), [4, 8, 6]);
         assert_eq!(sizes.elements(1), 192);
     }

@@ -8,7 +8,6 @@ use feedrate_workload::{Dataset, Split};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::Layout;
-use crate::discover::files_key;
 
 /// Files that are looked for at a time: enough that 50,000 of them take seconds, also far away.
 const IN_FLIGHT: usize = 64;
@@ -23,7 +22,7 @@ pub enum TrustError {
          were looked for, because dataset.skip_listing takes their names from the configuration. \
          Generate the data set, correct dataset.data_folder, dataset.num_files_stored or {}, or set \
          dataset.skip_listing to False",
-        files_key(*split)
+        split.files_key()
     )]
     Missing {
         /// The set.

@@ -2,10 +2,11 @@
 //!
 //! [`resolve()`] takes a [`Request`] (a preset's name, a file or a composition of files, options of
 //! the command line, the environment as a map) and gives a [`Workload`], in which every value is
-//! present and every rule kept, or all the problems at once. On the way a file becomes a tree of nodes
-//! that know where they stand ([`tree`]), options change it ([`Override`]), and old spellings become
-//! present ones. The command line of `dlio_benchmark` is in [`hydra`]. Layers, highest first: command
-//! line, workload file, environment, `.env`, shared configuration of other tools, default.
+//! present and every rule kept, or all the problems at once. On the way a file becomes a tree of
+//! nodes that know where they stand ([`tree`]), options change it ([`Override`]), and old spellings
+//! become present ones. The command line of `dlio_benchmark` is in [`hydra`]. Layers, highest
+//! first: command line, workload file, environment, `.env`, shared configuration of other tools,
+//! default.
 
 #[cfg(test)]
 mod documentation;

@@ -29,8 +29,8 @@ pub enum ScheduleError {
         "0 steps{}: the set has {samples} samples, one step needs {batch_size} x {ranks} \
          ({} x ranks). Use fewer ranks, a smaller {0} or a larger {}",
         match split { Split::Train => "", Split::Valid => " of evaluation" },
-        batch_key(*split),
-        files_key(*split)
+        split.batch_key(),
+        split.files_key()
     )]
     NoStep {
         /// The set.
@@ -59,20 +59,6 @@ pub enum ScheduleError {
         /// N
         ranks: u32,
     },
-}
-
-fn batch_key(split: Split) -> &'static str {
-    match split {
-        Split::Train => "reader.batch_size",
-        Split::Valid => "reader.batch_size_eval",
-    }
-}
-
-fn files_key(split: Split) -> &'static str {
-    match split {
-        Split::Train => "dataset.num_files_train",
-        Split::Valid => "dataset.num_files_eval",
-    }
 }
 
 impl Schedule {

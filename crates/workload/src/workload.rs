@@ -80,6 +80,30 @@ impl Split {
             Self::Valid => "valid",
         }
     }
+
+    /// The key that says how many files the set has.
+    pub fn files_key(self) -> &'static str {
+        match self {
+            Self::Train => "dataset.num_files_train",
+            Self::Valid => "dataset.num_files_eval",
+        }
+    }
+
+    /// The key that says over how many subfolders the files are spread.
+    pub fn subfolders_key(self) -> &'static str {
+        match self {
+            Self::Train => "dataset.num_subfolders_train",
+            Self::Valid => "dataset.num_subfolders_eval",
+        }
+    }
+
+    /// The key that says how many samples of the set a rank takes in a step.
+    pub fn batch_key(self) -> &'static str {
+        match self {
+            Self::Train => "reader.batch_size",
+            Self::Valid => "reader.batch_size_eval",
+        }
+    }
 }
 
 /// Whose numbers and defaults are wanted (`--compat`, `FEEDRATE_COMPAT`). It changes nothing but those

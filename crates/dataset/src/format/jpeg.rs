@@ -10,6 +10,8 @@
 //!
 //! The coefficients being noise, so are the pixels. Format: ITU-T T.81, JFIF 1.01.
 
+use std::sync::Arc;
+
 use super::Comparison;
 use crate::content::{Content, PIECE};
 use crate::sizes::Sizes;
@@ -37,12 +39,13 @@ const PIECE_BLOCKS: u64 = 64;
 const _: () = assert!(PIECE_BLOCKS * 8 * *GROUPS.end() <= PIECE as u64);
 
 /// The JPEG files of a set.
+#[derive(Clone)]
 pub(super) struct Jpeg {
     content: Content,
     sizes: Sizes,
     record_length: u64,
     /// For each of [`GROUPS`]: the bits of a piece of scan at which a group starts.
-    starts: Vec<Vec<u8>>,
+    starts: Arc<[Vec<u8>]>,
 }
 
 impl Jpeg {
@@ -59,7 +62,7 @@ impl Jpeg {
     pub(super) fn file_len(&self, file: u64) -> u64 {
         match &self.sizes {
             Sizes::Same(_) => self.record_length,
-            Sizes::PerFile(_) => self.sizes.elements(file),
+            Sizes::PerFile { .. } => self.sizes.elements(file),
         }
     }
 

@@ -35,6 +35,7 @@ const MADE_BY: u16 = 3 << 8 | VERSION;
 const ATTRIBUTES: u32 = 0o600 << 16;
 
 /// The NPZ files of a set.
+#[derive(Clone)]
 pub(super) struct Npz {
     content: Content,
     sizes: Sizes,
@@ -56,7 +57,7 @@ impl Npz {
         // Two drawn sides never outgrow the least header.
         let x_header = match &sizes {
             Sizes::Same(_) => npy_header("|u1", &shape(sizes.dims(0), samples)).len() as u64,
-            Sizes::PerFile(_) => NPY_HEADER,
+            Sizes::PerFile { .. } => NPY_HEADER,
         };
         Self { content, sizes, samples, x_header }
     }
@@ -65,13 +66,9 @@ impl Npz {
         &self.sizes
     }
 
-    pub(super) fn sample_bytes(&self, file: u64) -> u64 {
-        self.sizes.elements(file)
-    }
-
     /// Bytes of all samples of `file`.
     fn data_len(&self, file: u64) -> u64 {
-        self.sample_bytes(file).saturating_mul(self.samples)
+        self.sizes.elements(file).saturating_mul(self.samples)
     }
 
     pub(super) fn file_len(&self, file: u64) -> u64 {
@@ -262,7 +259,7 @@ mod tests {
         for (record_length, samples) in [(1000.0, 2), (65_536.0, 1), (1.0, 1), (90_000.0, 40)] {
             let set =
                 Dataset { num_samples_per_file: samples, ..dataset(Format::Npz, 3, record_length) };
-            let (format, mut archive) = archive(&set, 2);
+            let (_, mut archive) = archive(&set, 2);
             let names: Vec<_> = archive.file_names().map(Result::unwrap).collect();
             assert_eq!(names, ["x.npy", "y.npy"]);
 
@@ -272,7 +269,7 @@ mod tests {
             assert_eq!(x.shape(), [side, side, samples]);
             assert_eq!(x.order(), npyz::Order::C);
             let values: Vec<u8> = x.into_vec().unwrap();
-            assert_eq!(values.len() as u64, format.sample_bytes(2) * samples);
+            assert_eq!(values.len() as u64, side * side * samples);
 
             let y = member(&mut archive, "y.npy");
             let y = NpyFile::new(&y[..]).unwrap();
@@ -297,7 +294,8 @@ mod tests {
             let x = member(&mut archive, "x.npy");
             let x = NpyFile::new(&x[..]).unwrap();
             assert_eq!(x.shape(), [dims, vec![3]].concat());
-            assert_eq!(x.into_vec::<u8>().unwrap().len() as u64, 3 * format.sample_bytes(1));
+            let bytes: u64 = x.shape().iter().product();
+            assert_eq!(x.into_vec::<u8>().unwrap().len() as u64, bytes);
         }
     }
 
@@ -308,6 +306,6 @@ mod tests {
         let (format, mut archive) = archive(&set, 1);
         let x = member(&mut archive, "x.npy");
         assert_eq!(NpyFile::new(&x[..]).unwrap().shape(), [206, 255, 1]);
-        assert_eq!(format.sample_bytes(1), 52_530);
+        assert_eq!(format.file_len(1), 206 * 255 + 8 + 450);
     }
 }
