@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcessUsage, WaitingCpu};
@@ -37,6 +37,12 @@ impl Stamp {
     /// Local time for a report's head, `YYYY-MM-DD HH:MM`.
     pub fn minute(self) -> String {
         self.0.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+    }
+
+    /// The moment `duration` later; the same one if that is no length of time.
+    pub fn later(self, duration: Seconds) -> Self {
+        let duration = SignedDuration::try_from_secs_f64(duration.0).unwrap_or_default();
+        Self(self.0.saturating_add(duration).unwrap_or(self.0))
     }
 }
 

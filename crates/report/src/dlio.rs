@@ -20,7 +20,7 @@ use crate::{ReportError, RunReport, file};
 pub use snapshot::{write_own_snapshot, write_snapshot, yaml};
 
 /// The name of the snapshot's folder in a run's folder, unless another one is asked for.
-pub const SNAPSHOT_FOLDER: &str = "dlio_config";
+pub(crate) const SNAPSHOT_FOLDER: &str = "dlio_config";
 
 /// Writes `summary.json` and the files of every rank into `folder`. Called after every epoch with
 /// the record so far, so a run that fails later leaves what it had.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use feedrate_metrics::record::Stamp;
 
-use crate::{ReportError, run, sweep};
+use crate::{ReportError, postprocess, run, sweep};
 
 /// Makes the folder of a new sweep below `results`.
 pub fn create_sweep_folder(
@@ -81,13 +81,15 @@ pub fn remove_results(folder: &Path) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Whether a run writes a file of this name.
-fn is_result(name: &str) -> bool {
+/// Whether a file of this name in a run's folder is a result: what a run writes into it for other
+/// programs, its profiler's output, and what the postprocessor makes of them.
+pub fn is_result(name: &str) -> bool {
     let of_rank = ["_output.json", "_per_epoch_stats.json"]
         .iter()
         .find_map(|suffix| name.strip_suffix(suffix))
         .is_some_and(|rank| !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()));
-    of_rank || ["summary.json", run::FILE_NAME, sweep::PAGE_NAME].contains(&name)
+    let of_run = ["summary.json", run::FILE_NAME, sweep::PAGE_NAME, postprocess::IOSTAT_FILE];
+    of_rank || of_run.contains(&name) || postprocess::is_report(name)
 }
 
 /// `model` as one part of a path: what could leave the folder or trouble a shell becomes `_`.
@@ -138,16 +140,29 @@ mod tests {
     #[test]
     fn only_results_are_removed_from_a_folder_that_is_used_again() {
         let root = tempfile::tempdir().unwrap();
-        let others = ["notes_output.json", "_output.json", "plan.txt", "train_summary.json"];
+        let others = [
+            "notes_output.json",
+            "_output.json",
+            "plan.txt",
+            "train_summary.json",
+            "my_iostat.json",
+            "DLIO_notes.txt",
+            "DLIO_annualreport.txt",
+            "DLIO__report.txt",
+        ];
         let results = [
             "summary.json",
             "feedrate.json",
             "report.md",
             "12_output.json",
             "0_per_epoch_stats.json",
+            "iostat.json",
+            "DLIO_report.txt",
+            "DLIO_unet3d_report.txt",
         ];
         for name in others.iter().chain(&results) {
             fs::write(root.path().join(name), "").unwrap();
+            assert_eq!(is_result(name), results.contains(name), "{name}");
         }
         remove_results(root.path()).unwrap();
         assert!(others.iter().all(|name| root.path().join(name).exists()));

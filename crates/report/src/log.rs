@@ -3,7 +3,7 @@
 //! A record is `[LEVEL] text`, written at once at the end of the file and, if asked for, to stderr.
 //! An [`Event`] has DLIO's words and is stamped; what happens at the start of a run or an epoch is
 //! written then, the rest of an epoch when it is over, from its record, so that nothing is logged
-//! while its clock runs. [`Averages`] end the log.
+//! while its clock runs. `Averages` end the log.
 
 mod averages;
 mod epoch;
@@ -20,7 +20,7 @@ use feedrate_workload::LogLevel;
 
 use crate::{ReportError, RunReport};
 
-pub use averages::Averages;
+use averages::Averages;
 pub(crate) use averages::expectation;
 pub use event::Event;
 
@@ -133,7 +133,7 @@ impl DlioLog {
         let Some(epoch) = report.record.epochs.last() else { return Ok(()) };
         let steps = Severity::Info.is_logged_at(self.level);
         for line in epoch::lines(report, epoch, steps) {
-            self.append(line.severity, &format!("{} {}", line.stamp, line.event))?;
+            self.append(line.severity, &format!("{} {}", line.stamp.dlio(), line.event))?;
         }
         Ok(())
     }

@@ -30,6 +30,9 @@ use self::recorded::Recorded;
 use self::settings::Settings;
 use crate::{ReportError, file};
 
+/// The file of a run's folder that `iostat` writes into while the run goes on.
+pub const IOSTAT_FILE: &str = "iostat.json";
+
 /// What the report is made from. What is given here replaces what the folder says.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -215,7 +218,7 @@ impl Run {
             batch_sizes,
             record_length: settings.record_length,
             epochs,
-            iostat: Iostat::read(&options.output_folder.join("iostat.json"), warnings),
+            iostat: Iostat::read(&options.output_folder.join(IOSTAT_FILE), warnings),
         }
     }
 }
@@ -229,6 +232,12 @@ fn file_name(run: Option<&str>) -> String {
     let allowed = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     let name = run.unwrap_or_default().trim().replace(|c| !allowed(c), "_");
     if name.is_empty() { "DLIO_report.txt".to_owned() } else { format!("DLIO_{name}_report.txt") }
+}
+
+/// Whether a report's file could have this name.
+pub(crate) fn is_report(file: &str) -> bool {
+    let run = file.strip_prefix("DLIO_").and_then(|rest| rest.strip_suffix("report.txt"));
+    run.is_some_and(|run| run.is_empty() || run.len() > 1 && run.ends_with('_'))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::secrets::{mask_arguments, mask_value};
 use crate::{ReportError, file};
 
 /// Writes the snapshot of a run that Hydra has no part in, into the folder that wrappers of DLIO look
-/// for, [`SNAPSHOT_FOLDER`]; see [`write_snapshot`].
+/// for, `dlio_config`; see [`write_snapshot`].
 ///
 /// # Errors
 /// As [`write_snapshot`].

@@ -10,7 +10,22 @@ use crate::RunReport;
 /// The block of averages that ends the log, without the newline behind it. What cannot be measured is
 /// said to be so; with a compat setting it is DLIO's 0 (spec/dlio.md D24).
 #[derive(Debug)]
-pub struct Averages<'a>(pub &'a RunReport);
+pub(super) struct Averages<'a>(pub(super) &'a RunReport);
+
+/// The words of a phase's lines, and the decimals of its throughput.
+struct Words {
+    phase: &'static str,
+    io: &'static str,
+    verdict: &'static str,
+    decimals: usize,
+}
+
+const TRAINING: Words =
+    Words { phase: "Training", io: "Training I/O", verdict: "train", decimals: 4 };
+const EVALUATION: Words = Words { phase: "Eval", io: "Eval", verdict: "eval", decimals: 6 };
+
+/// Mean and standard deviation.
+type Spread = (Option<f64>, Option<f64>);
 
 impl fmt::Display for Averages<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,10 +33,22 @@ impl fmt::Display for Averages<'_> {
         let Self(report) = self;
         let figures = report.figures();
         let unknown = (report.workload.compat != Compat::None).then_some((0.0, 0.0));
-        let spread = |mean: Option<f64>, stdev: Option<f64>, decimals: usize| {
+        let shown = |(mean, stdev): Spread, decimals: usize| {
             mean.zip(stdev).or(unknown).map_or_else(
                 || measured(None),
                 |(mean, stdev)| format!("{mean:.decimals$} ({stdev:.decimals$})"),
+            )
+        };
+        let lines = |words: &Words, [au, samples, mib]: [Spread; 3], met| {
+            let Words { phase, io, verdict, decimals } = words;
+            let (samples, mib) = (shown(samples, *decimals), shown(mib, *decimals));
+            format!(
+                "[METRIC] {phase} Accelerator Utilization [AU] (%): {}\n\
+                 [METRIC] {phase} Throughput (samples/second): {samples}\n\
+                 [METRIC] {io} Throughput (MiB/second): {mib}\n\
+                 [METRIC] {verdict}_au_meet_expectation: {}",
+                shown(au, 4),
+                expectation(met),
             )
         };
         writeln!(f, "Averaged metric over all steps/epochs")?;
@@ -29,26 +56,20 @@ impl fmt::Display for Averages<'_> {
         // DLIO ends this line with a blank.
         writeln!(f, "[METRIC] Number of Simulated Accelerators: {} ", report.np)?;
         if report.workload.workflow.train {
-            let au = spread(figures.au_percent_mean, figures.au_percent_stdev, 4);
-            let samples =
-                spread(figures.samples_per_second_mean, figures.samples_per_second_stdev, 4);
-            let io = spread(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev, 4);
-            let met = expectation(figures.au_met);
-            writeln!(f, "[METRIC] Training Accelerator Utilization [AU] (%): {au}")?;
-            writeln!(f, "[METRIC] Training Throughput (samples/second): {samples}")?;
-            writeln!(f, "[METRIC] Training I/O Throughput (MiB/second): {io}")?;
-            writeln!(f, "[METRIC] train_au_meet_expectation: {met}")?;
+            let spreads = [
+                (figures.au_percent_mean, figures.au_percent_stdev),
+                (figures.samples_per_second_mean, figures.samples_per_second_stdev),
+                (figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+            ];
+            writeln!(f, "{}", lines(&TRAINING, spreads, figures.au_met))?;
         }
         if let Some(figures) = &figures.evaluation {
-            let au = spread(figures.au_percent_mean, figures.au_percent_stdev, 4);
-            let samples =
-                spread(figures.samples_per_second_mean, figures.samples_per_second_stdev, 6);
-            let io = spread(figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev, 6);
-            let met = expectation(figures.au_met);
-            writeln!(f, "[METRIC] Eval Accelerator Utilization [AU] (%): {au}")?;
-            writeln!(f, "[METRIC] Eval Throughput (samples/second): {samples}")?;
-            writeln!(f, "[METRIC] Eval Throughput (MiB/second): {io}")?;
-            writeln!(f, "[METRIC] eval_au_meet_expectation: {met}")?;
+            let spreads = [
+                (figures.au_percent_mean, figures.au_percent_stdev),
+                (figures.samples_per_second_mean, figures.samples_per_second_stdev),
+                (figures.io_mib_per_second_mean, figures.io_mib_per_second_stdev),
+            ];
+            writeln!(f, "{}", lines(&EVALUATION, spreads, figures.au_met))?;
         }
         write!(f, "[METRIC] {RULE}")
     }

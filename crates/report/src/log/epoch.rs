@@ -5,10 +5,7 @@ use feedrate_metrics::record::{
     BlockRecord, EpochRecord, Evaluation, RankEpoch, Stamp, StepRecord,
 };
 use feedrate_metrics::stats::{mean, stdev};
-use feedrate_metrics::units::Seconds;
 use feedrate_workload::{Compat, Split};
-use jiff::SignedDuration;
-use jiff::civil::DateTime;
 
 use super::Severity;
 use super::event::Event;
@@ -19,8 +16,8 @@ use crate::run::phase::{Phase, PhaseFigures};
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) severity: Severity,
-    /// When DLIO would have written it, as its stamps are.
-    pub(super) stamp: String,
+    /// When DLIO would have written it.
+    pub(super) stamp: Stamp,
     pub(super) event: Event<'static>,
 }
 
@@ -65,7 +62,7 @@ struct Story<'a> {
 
 impl Story<'_> {
     fn tell(&mut self, stamp: Stamp, event: Event<'static>) {
-        self.lines.push(Line { severity: Severity::Output, stamp: stamp.dlio(), event });
+        self.lines.push(Line { severity: Severity::Output, stamp, event });
     }
 
     /// A figure of rank 0 as the log has it: DLIO's 0 in place of what cannot be measured, where that
@@ -119,45 +116,30 @@ impl Story<'_> {
             return;
         }
         let samples = self.report.workload.reader.batch(split);
-        let mut told: Vec<(DateTime, Event<'static>)> = Vec::new();
+        let mut told = Vec::new();
         for entry in &self.epoch.ranks {
-            let Some((start, steps)) = of(entry) else { continue };
+            let Some((mut stamp, steps)) = of(entry) else { continue };
             let rank = entry.rank;
-            let mut clock = Clock::at(start);
+            let mut tell =
+                |stamp, event| told.push(Line { severity: Severity::Info, stamp, event });
             for (step, record) in (before + 1..).zip(steps) {
                 let (wait, proc) = (record.wait, record.proc());
-                clock.advance(wait);
-                told.push((clock.0, Event::StepLoaded { rank, step, samples, duration: wait }));
-                clock.advance(record.compute);
-                told.push((clock.0, Event::StepProcessed { rank, step, samples, duration: proc }));
-                clock.advance(record.barrier);
+                stamp = stamp.later(wait);
+                tell(stamp, Event::StepLoaded { rank, step, samples, duration: wait });
+                stamp = stamp.later(record.compute);
+                tell(stamp, Event::StepProcessed { rank, step, samples, duration: proc });
+                stamp = stamp.later(record.barrier);
             }
         }
-        told.sort_by_key(|(time, _)| *time);
-        self.lines.extend(told.into_iter().map(|(time, event)| Line {
-            severity: Severity::Info,
-            stamp: time.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string(),
-            event,
-        }));
-    }
-}
-
-/// Local time that runs on by measured durations.
-struct Clock(DateTime);
-
-impl Clock {
-    fn at(stamp: Stamp) -> Self {
-        Self(stamp.dlio().parse().unwrap_or_default())
-    }
-
-    fn advance(&mut self, duration: Seconds) {
-        let duration = SignedDuration::try_from_secs_f64(duration.0).unwrap_or_default();
-        self.0 = self.0.saturating_add(duration);
+        told.sort_by_key(|line| line.stamp);
+        self.lines.extend(told);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use feedrate_metrics::units::Seconds;
+
     use super::*;
     use crate::fixtures;
 
@@ -166,7 +148,7 @@ mod tests {
         let lines = lines(report, epoch, steps);
         let texts = lines.iter().map(|line| {
             // The date depends on the time zone.
-            format!("{:?} {} {}\n", line.severity, &line.stamp[14..], line.event)
+            format!("{:?} {} {}\n", line.severity, &line.stamp.dlio()[14..], line.event)
         });
         texts.collect()
     }
@@ -215,6 +197,26 @@ mod tests {
         39:56.323456 Rank 0 step 1 processed 2 samples in 0.2000s)
         39:56.323456 Rank 1 step 1 processed 2 samples in 0.2000s)
         ");
+    }
+
+    #[test]
+    fn the_order_of_steps_is_finer_than_their_stamps_are_shown() {
+        let mut report = fixtures::evaluated(2, 1);
+        let late = Seconds(2e-7);
+        let start = &mut report.record.epochs[0].ranks[0].blocks[0].start;
+        *start = start.later(late);
+        let expected = start.later(Seconds(0.1));
+        let lines = lines(&report, &report.record.epochs[0], true);
+        let loaded: Vec<_> = lines
+            .iter()
+            .filter_map(|line| match line.event {
+                Event::StepLoaded { rank, step: 1, samples: 1, .. } => Some((rank, line.stamp)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(loaded.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(loaded[1].1, expected);
+        assert_eq!(loaded[0].1.later(late), expected);
     }
 
     #[test]
