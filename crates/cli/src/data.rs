@@ -43,9 +43,7 @@ pub(crate) fn check(workload: &Workload, ranks: u32) -> anyhow::Result<()> {
              supported yet"
         ));
     }
-    for split in splits(workload) {
-        FileFormat::new(&workload.dataset, split)?;
-    }
+    FileFormat::both(&workload.dataset)?;
     let stored = workload.dataset.num_files_stored.filter(|_| workflow.generate_data);
     if let Some(stored) = stored.filter(|&stored| stored != workload.dataset.num_files_train) {
         return Err(anyhow!(
@@ -72,12 +70,12 @@ pub(crate) fn caveat(workload: &Workload) -> Option<&'static str> {
 /// The sets of `workload` in the store behind `access`, under the names that it gives them.
 fn sets(access: &Access, workload: &Workload) -> anyhow::Result<Arc<[FileSet]>> {
     let dataset = &workload.dataset;
-    splits(workload)
-        .map(|split| {
-            let layout = Layout::new(dataset, split, access.prefix(), dataset.files(split));
-            Ok(FileSet { layout, format: FileFormat::new(dataset, split)? })
-        })
-        .collect()
+    let formats = FileFormat::both(dataset)?;
+    let set = |(split, format)| {
+        let layout = Layout::new(dataset, split, access.prefix(), dataset.files(split));
+        FileSet { layout, format }
+    };
+    Ok(splits(workload).zip(formats).map(set).collect())
 }
 
 /// Generates `workload`'s files in the store behind `access`; returns where that is.
@@ -164,8 +162,7 @@ impl Input {
         let pool = BufferPool::new();
         let real =
             if workload.reads_storage() { Some(access.open(Arc::clone(&requests))?) } else { None };
-        let source = |split| -> anyhow::Result<Source> {
-            let format = FileFormat::new(&workload.dataset, split)?;
+        let source = |split, format: FileFormat| -> anyhow::Result<Source> {
             let store = if let Some(store) = &real {
                 Arc::clone(store)
             } else {
@@ -175,9 +172,10 @@ impl Input {
             let layout = runtime.block_on(find(&*store, workload, split, access.prefix()))?;
             Ok(Source { store, layout, format, verify, pool: Arc::clone(&pool) })
         };
-        let training = source(Split::Train)?;
+        let [trained, evaluated] = FileFormat::both(&workload.dataset)?;
+        let training = source(Split::Train, trained)?;
         let evaluates = workload.workflow.evaluates();
-        let evaluation = evaluates.then(|| source(Split::Valid)).transpose()?;
+        let evaluation = evaluates.then(|| source(Split::Valid, evaluated)).transpose()?;
         Ok(Self { training, evaluation, requests })
     }
 }

@@ -9,11 +9,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use feedrate_report::postprocess::IOSTAT_FILE;
 use feedrate_workload::{Profiler, Workload};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The file that it fills.
-const FILE_NAME: &str = "iostat.json";
 /// The most of its complaints that is shown, in bytes.
 const MOST_COMPLAINTS: u64 = 1_000;
 /// How long it gets to write its last line.
@@ -36,7 +35,7 @@ impl Iostat {
         if !wanted {
             return Ok(None);
         }
-        let path = folder.join(FILE_NAME);
+        let path = folder.join(IOSTAT_FILE);
         let mut file =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut child = Command::new("iostat")
@@ -82,9 +81,9 @@ impl Iostat {
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
         match (early, copied) {
             (Some(status), _) => Some(format!(
-                "iostat ended before the run did ({status}){said}; {FILE_NAME} is not whole"
+                "iostat ended before the run did ({status}){said}; {IOSTAT_FILE} is not whole"
             )),
-            (None, Some(Err(error))) => Some(format!("{FILE_NAME} is not whole: {error}")),
+            (None, Some(Err(error))) => Some(format!("{IOSTAT_FILE} is not whole: {error}")),
             (None, _) => None,
         }
     }

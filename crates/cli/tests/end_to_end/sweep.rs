@@ -295,11 +295,7 @@ fn a_sweep_that_evaluates_makes_and_finds_both_sets() {
         place.feedrate(&format!("sweep t0.yaml --np 1,2 {line}")).set(&sets).on(&server)
     };
     let said = sweep("").fails(1).telling(&["0 of 4 files found", "valid/", "feedrate datagen"]);
-    assert_eq!(
-        said.stderr.matches("reader.pin_memory").count(),
-        2,
-        "a note, and the command: {said:?}"
-    );
+    assert_eq!(said.stderr.matches("accepted without effect").count(), 1, "{said:?}");
     sweep("--generate").succeeds();
     assert_eq!(server.status().requests.put, 16 + 16 + 4);
     sweep("").succeeds();

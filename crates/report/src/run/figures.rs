@@ -88,6 +88,9 @@ pub struct RunFigures {
     pub steps_per_epoch: u64,
     /// Epochs that were finished.
     pub epochs_finished: u32,
+    /// Whether those are all that were asked for.
+    #[serde(default)]
+    pub complete: bool,
     /// Files that the readers' windows may hold, as a share of an epoch's.
     pub window_share_of_epoch: Option<f64>,
     /// The bound on memory for batches that was in force.
@@ -206,6 +209,7 @@ impl RunFigures {
             time_to_first_step_seconds: record.time_to_first_step,
             steps_per_epoch: record.steps_per_epoch,
             epochs_finished: record.epochs.len() as u32,
+            complete: record.epochs.len() == report.workload.train.epochs as usize,
             window_share_of_epoch: Some(record.window_share_of_epoch),
             byte_budget_bytes: Some(record.byte_budget),
             not_measurable,

@@ -84,10 +84,8 @@ fn distinct(series: &[Planned]) -> impl Iterator<Item = usize> {
 pub(super) fn check_memory(series: &[Planned]) -> anyhow::Result<()> {
     let mut bytes = 0;
     for at in distinct(series) {
-        let workload = &series[at].resolved.workload;
-        for split in splits(workload) {
-            bytes += FileFormat::new(&workload.dataset, split)?.total_bytes();
-        }
+        let formats = FileFormat::both(&series[at].resolved.workload.dataset)?;
+        bytes += formats.iter().map(FileFormat::total_bytes).sum::<u64>();
     }
     let free = available_memory().context("cannot tell how much memory is free")?;
     if bytes as f64 > MEMORY_SHARE * free.0 as f64 {
