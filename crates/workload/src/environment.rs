@@ -99,7 +99,10 @@ impl Environment<'_> {
 /// lines; quotes around a value are dropped. Other lines are left out, and the last line for a name
 /// counts.
 pub fn parse_dotenv(text: &str) -> Variables {
-    text.lines()
+    // Some editors put a byte order mark before the first line.
+    text.strip_prefix('\u{feff}')
+        .unwrap_or(text)
+        .lines()
         .filter_map(|line| {
             let line = line.trim();
             let line = line
@@ -138,6 +141,10 @@ mod tests {
             ("exported", "1"),
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(parse_dotenv(text), Variables::from(expected));
+        let expected = Variables::from(expected);
+        assert_eq!(parse_dotenv(text), expected);
+        assert_eq!(parse_dotenv(&format!("\u{feff}{text}")), expected);
+        let first = parse_dotenv("\u{feff}A=1\n");
+        assert_eq!(first, Variables::from([("A".to_owned(), "1".to_owned())]));
     }
 }

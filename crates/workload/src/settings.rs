@@ -109,6 +109,13 @@ impl<'a> Settings<'a> {
         self.problems.push(Remark::about_key(origin, key, text));
     }
 
+    /// Notes a problem of `key`, which has been recorded, at the place of its value.
+    pub(crate) fn object_to_value(&mut self, key: &str, text: impl Into<String>) {
+        let value = self.values.iter().find(|value| value.key == key);
+        let origin = value.map_or(Origin::Default, |value| value.origin.clone());
+        self.object(&origin, key, text);
+    }
+
     /// Keeps the value of `key` for the list of resolved values.
     pub(crate) fn record(&mut self, key: &'static str, value: impl Display, origin: &Origin) {
         let value =
@@ -292,6 +299,21 @@ impl<'a> Settings<'a> {
     ) -> Setting<String> {
         let found = self.optional(key, |node| checked_text(node, check));
         self.or_default(key, found, default.to_owned())
+    }
+
+    /// The path of a folder, without the slashes at the end that a given one may have (spec/dlio.md 2.4).
+    pub(crate) fn folder(&mut self, key: &'static str, default: &str) -> Setting<String> {
+        let stripped = |path: &str| match path.trim_end_matches('/') {
+            // The root, of files or of a store.
+            "" => path.to_owned(),
+            scheme if scheme.ends_with(':') => path.to_owned(),
+            stripped => stripped.to_owned(),
+        };
+        let found = self.optional(key, |node| checked_text(node, short::<1024>));
+        let found = found.map(|folder| Setting { value: stripped(&folder.value), ..folder });
+        // DLIO takes the default as it is.
+        let folder = self.or_default(key, found, default.to_owned());
+        Setting { value: stripped(&folder.value), ..folder }
     }
 
     /// Text that `check` accepts, if any is given.

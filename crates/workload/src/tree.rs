@@ -223,7 +223,7 @@ impl Serialize for Value {
             Self::Int(value) => match (i64::try_from(*value), u64::try_from(*value)) {
                 (Ok(value), _) => serializer.serialize_i64(value),
                 (_, Ok(value)) => serializer.serialize_u64(value),
-                _ => serializer.serialize_f64(*value as f64),
+                _ => serializer.serialize_i128(*value),
             },
             Self::Float(value) => serializer.serialize_f64(*value),
             Self::Text(value) => serializer.serialize_str(value),
@@ -298,13 +298,77 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_refused_with_its_place() {
         refused("a: 1\nb: 2\na: 3\n", "3:1", "\"a\" stands here twice");
-        refused("a: &x 1\nb: *x\n", "2:4", "aliases");
-        refused("a:\n  <<: {b: 1}\n", "2:3", "merge keys");
         refused("a: !!binary aGk=\n", "1:13", "tag");
         refused("[1]: 2\n", "1:1", "a key must be a word");
         refused("a: 1\n---\nb: 2\n", "3:1", "second document");
         refused("a: [1\n", "1:4", "unclosed bracket");
         refused("a: *x\n", "1:4", "not YAML");
+    }
+
+    #[test]
+    fn an_alias_is_the_node_of_its_anchor_again() {
+        let text =
+            "a: &a {x: 1, y: &y [0x10, 'on']}\nb: *a\nc: [*y, *a]\n&k key: &k 010\n*k : *k\n";
+        let tree = read(text).unwrap();
+        assert_eq!(
+            serde_json::to_string(&tree).unwrap(),
+            r#"{"a":{"x":1,"y":[16,"on"]},"b":{"x":1,"y":[16,"on"]},"c":[[16,"on"],{"x":1,"y":[16,"on"]}],"key":8,"010":8}"#
+        );
+        assert_eq!(tree.get("b").unwrap(), tree.get("a").unwrap());
+        assert_eq!(tree.get("b.y").unwrap().origin.to_string(), "t.yaml:1:20");
+        // The last anchor of a name counts, also inside what is repeated.
+        assert_eq!(
+            json("a: &a [&b 1, *b]\nb: &b 2\nc: [*a, *b]\nd: &a 3\ne: *a\n"),
+            r#"{"a":[1,1],"b":2,"c":[[1,1],2],"d":3,"e":3}"#
+        );
+        refused("a: &a [1, *a]\n", "1:11", "inside what it names");
+        refused("a: &a {b: &b [], c: {*a : 1}}\n", "1:22", "inside what it names");
+        refused("a: &a [1]\n? *a\n: 1\n", "2:3", "a key must be a word");
+    }
+
+    #[test]
+    fn merge_keys_add_what_the_mapping_does_not_say() {
+        let base = "a: &a {x: 1, y: {z: 1}}\nb: &b {x: 2, w: 2}\n";
+        for (text, expected) in [
+            ("c: {y: 3, <<: *a}", r#"{"x":1,"y":3}"#),
+            ("c:\n  <<: *a\n  y: {v: 3}", r#"{"x":1,"y":{"v":3}}"#),
+            ("c: {<<: [*a, *b], v: 3}", r#"{"x":1,"w":2,"y":{"z":1},"v":3}"#),
+            ("c: {<<: *a, <<: *b}", r#"{"x":2,"y":{"z":1},"w":2}"#),
+            ("c: {<<: {<<: *b, x: 4}}", r#"{"x":4,"w":2}"#),
+            ("c: {<<: []}", "{}"),
+            ("c: {'<<': 1}", r#"{"<<":1}"#),
+        ] {
+            let tree = read(&format!("{base}{text}\n")).unwrap();
+            let merged = serde_json::to_string(tree.get("c").unwrap()).unwrap();
+            assert_eq!(merged, expected, "{text}");
+        }
+        let tree = read(&format!("{base}c: {{<<: *a}}\n")).unwrap();
+        let entry = &tree.get("c").unwrap().as_mapping().unwrap().entries()[0];
+        assert_eq!(entry.origin.to_string(), "t.yaml:1:8");
+        refused("a: {<<: 1}\n", "1:9", "takes a mapping");
+        refused("a: {<<: }\n", "1:7", "takes a mapping");
+        refused("a: {<<: [{b: 1}, x]}\n", "1:18", "takes a mapping");
+        refused("a: {<<: {}, b: 1, b: 2}\n", "1:19", "stands here twice");
+    }
+
+    #[test]
+    fn aliases_cannot_make_a_file_larger_or_deeper_than_is_read() {
+        let laughs = |line: fn(usize) -> String, lines| {
+            (1..=lines).map(line).fold("a0: &a0 [lol]\n".to_owned(), |text, line| text + &line)
+        };
+        let wide = |at: usize| {
+            let last = at - 1;
+            format!("a{at}: &a{at} [*a{last}, *a{last}, *a{last}, *a{last}, *a{last}]\n")
+        };
+        assert!(read(&laughs(wide, 4)).is_ok());
+        refused(&laughs(wide, 20), "8:10", "more than 131072 bytes");
+        let deep = |at: usize| format!("a{at}: &a{at} [*a{}]\n", at - 1);
+        assert!(read(&laughs(deep, 62)).is_ok());
+        refused(&laughs(deep, 80), "64:12", "more than 64 levels of nesting");
+        let long = format!("a: &a '{}'\nb: [*a]\nc: [*a,\n*a]\n", "x".repeat(40_000));
+        refused(&long, "4:1", "more than 131072 bytes");
+        let names = format!("? &a {}\n: 1\nb: [{}]\n", "x".repeat(40_000), "{*a : 1},".repeat(9));
+        refused(&names, "3:24", "more than 131072 bytes");
     }
 
     #[test]
@@ -315,6 +379,14 @@ mod tests {
             (0..1000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
         assert!(read(&deep).is_err());
         refused(&"a".repeat(yaml::MAX_BYTES + 1), "1:1", "at most 131072 are read");
+    }
+
+    #[test]
+    fn whole_numbers_beyond_64_bits_are_written_out() {
+        assert_eq!(
+            json("[-9223372036854775809, 18446744073709551616]"),
+            "[-9223372036854775809,18446744073709551616]"
+        );
     }
 
     #[test]

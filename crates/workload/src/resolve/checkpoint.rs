@@ -2,7 +2,7 @@
 
 use super::keys::{MANY, VERY_MANY};
 use crate::origin::Origin;
-use crate::settings::{Choices, Settings, number, short};
+use crate::settings::{Choices, Settings, number};
 use crate::tree::Node;
 use crate::workload::{Checkpoint, CheckpointMode, Compat, Model, Workflow};
 
@@ -20,12 +20,11 @@ pub(super) fn checkpoint(
     workflow: Workflow,
     compat: Compat,
 ) -> Checkpoint {
-    let folder = settings.text("checkpoint.checkpoint_folder", short::<1024>, "./checkpoints/");
+    let checkpoint_folder = settings.folder("checkpoint.checkpoint_folder", "./checkpoints/").value;
     let write = settings.count("checkpoint.num_checkpoints_write", 1..=MANY).unwrap_or(0);
     let read = settings.count("checkpoint.num_checkpoints_read", 1..=MANY).unwrap_or(0);
     if write > 0 && read > write {
-        settings.object(
-            &Origin::Default,
+        settings.object_to_value(
             "checkpoint.num_checkpoints_read",
             format!("is {read}, more than the {write} of checkpoint.num_checkpoints_write"),
         );
@@ -34,8 +33,7 @@ pub(super) fn checkpoint(
     if workflow.checkpoint {
         let key = "model.parallelism.data";
         match (mode.value, model.parallelism.data) {
-            (CheckpointMode::Default, Some(data)) => settings.object(
-                &mode.origin,
+            (CheckpointMode::Default, Some(data)) => settings.object_to_value(
                 key,
                 format!("is {data}, which checkpoint.mode default does not take: leave it out"),
             ),
@@ -59,13 +57,8 @@ pub(super) fn checkpoint(
         );
     }
     let steps = settings.whole_or_negative("checkpoint.steps_between_checkpoints", VERY_MANY);
-    let trimmed = folder.value.trim_end_matches('/');
     Checkpoint {
-        checkpoint_folder: if trimmed.is_empty() {
-            folder.value.clone()
-        } else {
-            trimmed.to_owned()
-        },
+        checkpoint_folder,
         checkpoint_after_epoch: settings.whole_u32(
             "checkpoint.checkpoint_after_epoch",
             0..=MANY,

@@ -102,9 +102,8 @@ pub(super) fn dataset(settings: &mut Settings<'_>, data_folder: &str) -> Dataset
             ),
         );
     }
-    let trimmed = data_folder.trim_end_matches('/');
     Dataset {
-        data_folder: if trimmed.is_empty() { data_folder } else { trimmed }.to_owned(),
+        data_folder: data_folder.to_owned(),
         format: format.value,
         num_files_train: files.value,
         num_files_eval: eval_files.value,

@@ -78,7 +78,7 @@ pub(super) fn reader(
         } else {
             format!("works with npy and npz files only, not with {}", dataset.format.suffix())
         };
-        settings.object(&Origin::Default, "reader.odirect", text);
+        settings.object_to_value("reader.odirect", text);
     }
     Reader {
         data_loader,

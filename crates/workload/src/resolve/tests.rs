@@ -632,6 +632,25 @@ fn the_rules_between_keys_are_kept_before_anything_is_read() {
     ] {
         options.iter().fold(b0(), |given, option| given.set(option)).refused_with(parts);
     }
+    for (options, place) in [
+        (&["reader.odirect=true"][..], "--set reader.odirect=true: reader.odirect: "),
+        (
+            &["checkpoint.num_checkpoints_read=3", "checkpoint.num_checkpoints_write=2"],
+            "--set checkpoint.num_checkpoints_read=3: checkpoint.num_checkpoints_read: ",
+        ),
+        (
+            &["workflow.checkpoint=true", "model.parallelism.data=2"],
+            "--set model.parallelism.data=2: model.parallelism.data: ",
+        ),
+        (
+            &["profiling.iostat_devices=[sda, -x]"],
+            "--set profiling.iostat_devices=[sda, -x]: profiling.iostat_devices: ",
+        ),
+    ] {
+        options.iter().fold(b0(), |given, option| given.set(option)).refused_with(&[place]);
+    }
+    let text = B0.replace("reader: {", "reader: {odirect: on, ");
+    yaml(&text).refused_with(&["bench.yaml:10:19: reader.odirect: "]);
     b0().set("checkpoint.ksm={}").set("checkpoint.randomize_tensor=false").accepted();
     b0().set("checkpoint.num_checkpoints_read=2")
         .set("checkpoint.num_checkpoints_write=0")
@@ -740,8 +759,37 @@ fn a_variable_is_a_number_where_one_is_taken_and_text_elsewhere() {
     assert_eq!(resolved.workload.output.folder, Some("20261130".into()));
     let folder = b0().environment("DLIO_OUTPUT_FOLDER", "007").accepted().workload.output.folder;
     assert_eq!(folder, Some("007".into()));
-    b0().environment("DLIO_DROP_CACHES_TIMEOUT", "soon")
-        .refused_with(&["DLIO_DROP_CACHES_TIMEOUT"]);
+    for (value, seconds) in [
+        ("soon", 30),
+        ("", 30),
+        ("0", 1),
+        ("-5", 1),
+        ("1.5", 30),
+        (" 7 ", 7),
+        ("99999999999999999999", 86_400),
+    ] {
+        let name = "DLIO_DROP_CACHES_TIMEOUT";
+        for given in [b0().environment(name, value), b0().dotenv(name, value)] {
+            let resolved = given.accepted();
+            assert_eq!(resolved.workload.storage.drop_caches_timeout, seconds, "{value:?}");
+            let shown = value_of(&resolved, "storage.drop_caches_timeout");
+            assert!(shown.starts_with(&format!("{seconds} (")), "{shown}");
+            let warnings = warnings(&resolved);
+            assert_eq!(warnings.is_empty(), value.is_empty(), "{value:?}: {warnings:?}");
+            let taken = format!("storage.drop_caches_timeout = \"{value}\": taken as {seconds}: ");
+            let told = warnings.iter().all(|warning| {
+                warning.contains(name) && warning.replace(" = 0:", " = \"0\":").contains(&taken)
+            });
+            assert!(told, "{warnings:?}");
+        }
+    }
+    for value in ["soon", "0", "86401"] {
+        b0().environment("DLIO_DROP_CACHES_TIMEOUT", "7")
+            .set(&format!("storage.drop_caches_timeout={value}"))
+            .refused_with(&["--set storage.drop_caches_timeout", "from 1 to 86400"]);
+    }
+    yaml(&format!("{B0}storage: {{drop_caches_timeout: 0}}\n"))
+        .refused_with(&["bench.yaml:13:32", "from 1 to 86400"]);
 }
 
 #[test]
@@ -791,6 +839,43 @@ fn unknown_variables_warn_with_the_nearest_known_name() {
             ".env DLIO_XYZZY: DLIO_XYZZY: unknown variable, ignored",
         ]
     );
+}
+
+#[test]
+fn folders_are_shown_without_slashes_at_their_end_if_they_are_given() {
+    for key in ["dataset.data_folder", "checkpoint.checkpoint_folder"] {
+        for (folder, shown) in
+            [("data/t0//", "data/t0"), ("data/t0", "data/t0"), ("/", "/"), ("file:///", "file:///")]
+        {
+            let resolved = b0().set(&format!("{key}={folder}")).accepted();
+            let expected = format!("{shown} (--set {key}={folder})");
+            assert_eq!(value_of(&resolved, key), expected);
+            let Workload { dataset, checkpoint, .. } = &resolved.workload;
+            assert!(
+                [&dataset.data_folder, &checkpoint.checkpoint_folder].contains(&&shown.to_owned())
+            );
+        }
+    }
+    let resolved = yaml("model: x").accepted();
+    assert_eq!(value_of(&resolved, "dataset.data_folder"), "./data/ (default)");
+    assert_eq!(resolved.workload.dataset.data_folder, "./data");
+}
+
+#[test]
+fn a_workload_may_repeat_parts_of_itself() {
+    let text = "\
+model: &model {name: &name t0, type: cnn}
+dataset: {<<: &files {format: npz, num_files_train: 16}, data_folder: *name, num_files_train: 8}
+reader: {batch_size: &four 4}
+train: {epochs: *four}
+storage: {storage_root: *model}
+";
+    yaml(text).refused_with(&["1 problem", "bench.yaml:1:15: storage.storage_root"]);
+    let resolved = yaml(text.split("storage:").next().unwrap()).accepted();
+    let Workload { dataset, train, .. } = &resolved.workload;
+    assert_eq!((dataset.format, dataset.num_files_train, train.epochs), (Format::Npz, 8, 4));
+    assert_eq!(value_of(&resolved, "dataset.data_folder"), "t0 (bench.yaml:1:28)");
+    assert_eq!(value_of(&resolved, "dataset.format"), "npz (bench.yaml:2:31)");
 }
 
 fn stored(root: Option<&str>, folder: &str) -> Given {
