@@ -290,10 +290,6 @@ impl Observer for Results {
         let _ = self.log.event(&Event::BlockStarting { block: 1 });
     }
 
-    fn evaluation_starts(&self, _: u32, _: u64) {
-        // The log tells it with the rest of the epoch, from its record.
-    }
-
     fn warned(&self, text: &str) {
         let _ = self.warn(text);
     }

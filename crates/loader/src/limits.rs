@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_workload::{Payload, Pipeline, Shuffle, Split, Time, Workload};
+use feedrate_workload::{Payload, Pipeline, Shuffle, Split, Workload};
 
 use crate::times::duration;
 
@@ -70,7 +70,7 @@ impl Limits {
             Pipeline::Chunked => ReadAhead::Chunked {
                 chunk: u64::from(storage.prefetch_window),
                 stagger: if storage.stagger_workers {
-                    duration(Seconds(step_time(workload, split).mean()))
+                    duration(Seconds(workload.step_time(split).mean()))
                 } else {
                     Duration::ZERO
                 },
@@ -119,14 +119,6 @@ fn most_files_per_batch(workload: &Workload, split: Split) -> u64 {
     match workload.reader.sample_shuffle {
         Shuffle::Off => (samples.div_ceil(workload.dataset.num_samples_per_file) + 1).min(samples),
         Shuffle::Seed | Shuffle::Random => samples,
-    }
-}
-
-/// How long a step computes.
-fn step_time(workload: &Workload, split: Split) -> Time {
-    match split {
-        Split::Train => workload.train.computation_time,
-        Split::Valid => workload.evaluation.eval_time,
     }
 }
 

@@ -50,7 +50,8 @@ impl ProcessUsage {
     }
 }
 
-/// How busy the CPUs were in the moments in which at least one rank waited for a batch.
+/// How busy the CPUs were in the moments in which at least one rank waited for a batch
+/// of a training.
 ///
 /// Each process samples the CPUs that it may itself use, while one of its own ranks waits. The only
 /// process of a job counts its own CPU time. Where other processes of the job, or the store's server,

@@ -177,14 +177,16 @@ pub struct RunRecord {
     pub time_to_first_step: Option<Seconds>,
     /// The finished epochs.
     pub epochs: Vec<EpochRecord>,
-    /// All requests of the training phase up to now, over all processes.
+    /// All requests of trainings and evaluations up to now, over all processes. Counts and histograms
+    /// hold both: a request does not know which set its file is of.
     pub requests: RequestSummary,
     /// CPU and memory of all processes: the sums, and the age of the oldest.
     pub process: ProcessUsage,
     /// The processes, in the order of their first ranks.
     #[serde(default)]
     pub processes: Vec<ProcessRecord>,
-    /// How busy the CPUs were while ranks waited, over all processes.
+    /// How busy the CPUs were while ranks waited for batches of a training, over all processes; waits in
+    /// evaluations do not count.
     pub waiting_cpu: WaitingCpu,
     /// The most files that the readers of all ranks can hold at once ÷ the files of the data set, for
     /// the report's warning.

@@ -26,18 +26,18 @@ impl MetricWindow {
 
 /// What the window of one block, or of an evaluation, holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WindowSums {
+pub(crate) struct WindowSums {
     /// Steps in the window; at least one.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// C of spec/dlio.md 7.2: measured compute of those steps.
-    pub compute: Seconds,
+    pub(crate) compute: Seconds,
     /// D of spec/dlio.md 7.2: the block's time less the `proc` of the steps outside the window, so
     /// waits, barriers and the loader's start are all in it. Greater than zero.
-    pub duration: Seconds,
+    pub(crate) duration: Seconds,
 }
 
 /// Sums a block over the window; `None` when the window holds no step or no time.
-pub fn window_sums(block: &BlockRecord, window: &MetricWindow) -> Option<WindowSums> {
+pub(crate) fn window_sums(block: &BlockRecord, window: &MetricWindow) -> Option<WindowSums> {
     sums_of(&block.steps, block.duration, window)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn weighted_by_steps(
 }
 
 /// DLIO's AU of one rank's epoch in percent.
-pub fn rank_au_percent(rank: &RankEpoch, window: &MetricWindow) -> Option<f64> {
+pub(crate) fn rank_au_percent(rank: &RankEpoch, window: &MetricWindow) -> Option<f64> {
     weighted_by_steps(&rank.blocks, |block| block_au_percent(block, window))
 }
 

@@ -1,4 +1,4 @@
-//! What the ranks waited for, by the criteria of the design: client-bound when the CPUs were busy
+//! What the ranks waited for in training, by the criteria of the design: client-bound when the CPUs were busy
 //! while ranks waited, barrier-bound when most of the lost time lies in barriers, else
 //! storage-bound.
 
@@ -44,10 +44,10 @@ impl Verdict {
     }
 }
 
-/// Where the time of all ranks and epochs went.
+/// Where the time of the trainings of all ranks and epochs went; evaluations are not in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
-    /// Wall time of the epochs, summed over ranks.
+    /// Wall time of the trainings, summed over ranks.
     pub total: Seconds,
     /// Drawn compute time: what the accelerators asked for.
     pub compute: Seconds,

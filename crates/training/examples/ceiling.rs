@@ -32,8 +32,6 @@ struct Nobody;
 impl Observer for Nobody {
     fn epoch_starts(&self, _: u32, _: u64) {}
 
-    fn evaluation_starts(&self, _: u32, _: u64) {}
-
     fn warned(&self, text: &str) {
         eprintln!("{text}");
     }

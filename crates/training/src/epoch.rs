@@ -1,8 +1,8 @@
-//! One epoch of one rank: the step loops of training and evaluation, and nothing else
+//! One epoch of one rank: the loop over the steps of a training or an evaluation, and nothing else
 //! (spec/dlio.md 6.2, 6.6).
 
 use feedrate_dataset::Visit;
-use feedrate_loader::{LoadError, Loader, Times};
+use feedrate_loader::{Batch, LoadError, Loader, Times};
 use feedrate_metrics::process::meminfo;
 use feedrate_metrics::record::{BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord};
 use feedrate_metrics::units::{ByteCount, Seconds};
@@ -45,32 +45,70 @@ pub(crate) struct Accelerator {
     pub(crate) times: Times,
 }
 
-/// A batch that was waited for and computed on.
-struct Computed {
-    taken: Moment,
-    drawn: Seconds,
+/// One way through a set, from when the clock started.
+struct Pass {
+    start: Stamp,
+    started: Moment,
+    end: Stamp,
     ended: Moment,
+    steps: Vec<StepRecord>,
+    first_step_over: Option<Moment>,
     samples: u64,
     bytes: ByteCount,
 }
 
 impl Accelerator {
-    fn compute(&mut self, waiting: &Waiting) -> Result<Computed, LoadError> {
-        let batch = waiting.during(|| self.loader.next_batch())?;
-        let taken = Moment::now();
-        let drawn = self.times.draw();
-        let ended = if drawn.0 > 0.0 {
-            taken.after(drawn).sleep_until();
-            Moment::now()
-        } else {
-            taken
-        };
-        Ok(Computed { taken, drawn, ended, samples: batch.samples(), bytes: batch.arrived() })
+    /// Goes through the set of `visits`. Before the clock starts, and when a step has computed,
+    /// `meet_others` is called with that moment; it returns the moment from which on the rank goes on.
+    /// The clock starts before the first file is asked for. When it has stopped, the loader's epoch has
+    /// yet to be ended.
+    fn pass(
+        &mut self,
+        visits: impl Iterator<Item = Visit> + Send + 'static,
+        mut next_batch: impl FnMut(&mut Loader) -> Result<Batch, LoadError>,
+        mut meet_others: impl FnMut(Moment) -> Result<Moment, Aborted>,
+        mut step_done: impl FnMut(&StepRecord),
+    ) -> Result<Pass, Stopped> {
+        let mut steps = Vec::with_capacity(self.steps.min(MOST_STEPS_RESERVED) as usize);
+        let (mut samples, mut bytes) = (0, ByteCount(0));
+        let mut first_step_over = None;
+
+        let started = meet_others(Moment::now())?;
+        let start = Stamp::now();
+        self.loader.start_epoch(visits);
+        let mut asked = started;
+        for _ in 0..self.steps {
+            let batch = next_batch(&mut self.loader)?;
+            let taken = Moment::now();
+            let (drawn, computed) = self.compute(taken);
+            samples += batch.samples();
+            bytes += batch.arrived();
+            // Its memory is for the batches to come, also while this rank waits for others.
+            drop(batch);
+            let met = meet_others(computed)?;
+            let step = StepRecord {
+                wait: taken - asked,
+                compute: computed - taken,
+                drawn,
+                barrier: met - computed,
+            };
+            step_done(&step);
+            steps.push(step);
+            first_step_over.get_or_insert(met);
+            asked = Moment::now();
+        }
+        let (end, ended) = (Stamp::now(), Moment::now());
+        Ok(Pass { start, started, end, ended, steps, first_step_over, samples, bytes })
     }
 
-    /// Room for the records of an epoch.
-    fn records(&self) -> Vec<StepRecord> {
-        Vec::with_capacity(self.steps.min(MOST_STEPS_RESERVED) as usize)
+    /// Computes from `taken` on. Returns the drawn time and when it was over.
+    fn compute(&mut self, taken: Moment) -> (Seconds, Moment) {
+        let drawn = self.times.draw();
+        if drawn.0 <= 0.0 {
+            return (drawn, taken);
+        }
+        taken.after(drawn).sleep_until();
+        (drawn, Moment::now())
     }
 }
 
@@ -80,97 +118,54 @@ pub(crate) struct Finished {
     pub(crate) first_step_over: Option<Moment>,
 }
 
-/// Trains one epoch on the host of this name. The clock starts behind a barrier, before the first file
-/// is asked for.
+/// Trains one epoch on the host of this name. The ranks meet before the clock starts, in each step, and
+/// before it stops.
 pub(crate) fn train(
     world: &dyn World,
     host: &str,
     accelerator: &mut Accelerator,
     visits: impl Iterator<Item = Visit> + Send + 'static,
     waiting: &Waiting,
-    mut step_done: impl FnMut(&StepRecord),
+    step_done: impl FnMut(&StepRecord),
 ) -> Result<Finished, Stopped> {
-    let mut records = accelerator.records();
-    let (mut samples, mut bytes) = (0, ByteCount(0));
-    let mut first_step_over = None;
-
-    world.barrier()?;
-    let (start, started) = (Stamp::now(), Moment::now());
-    accelerator.loader.start_epoch(visits);
-    let mut asked = started;
-    for _ in 0..accelerator.steps {
-        let computed = accelerator.compute(waiting)?;
-        samples += computed.samples;
-        bytes += computed.bytes;
-        world.barrier()?;
-        let met = Moment::now();
-        let step = StepRecord {
-            wait: computed.taken - asked,
-            compute: computed.ended - computed.taken,
-            drawn: computed.drawn,
-            barrier: met - computed.ended,
-        };
-        step_done(&step);
-        records.push(step);
-        first_step_over.get_or_insert(met);
-        asked = Moment::now();
-    }
-    let (block_end, block_ended) = (Stamp::now(), Moment::now());
+    let next_batch = |loader: &mut Loader| waiting.during(|| loader.next_batch());
+    let meet = |_| world.barrier().map(|()| Moment::now());
+    let pass = accelerator.pass(visits, next_batch, meet, step_done)?;
     world.barrier()?;
     let (end, ended) = (Stamp::now(), Moment::now());
     accelerator.loader.end_epoch();
 
     let block = BlockRecord {
         number: 1,
-        start,
-        end: block_end,
-        duration: block_ended - started,
-        steps: records,
+        start: pass.start,
+        end: pass.end,
+        duration: pass.ended - pass.started,
+        steps: pass.steps,
     };
     let record = RankEpoch {
         rank: world.rank(),
         host: host.to_owned(),
-        start,
+        start: pass.start,
         end,
-        duration: ended - started,
+        duration: ended - pass.started,
         blocks: vec![block],
-        samples,
-        bytes,
+        samples: pass.samples,
+        bytes: pass.bytes,
         evaluation: None,
         over: end,
         host_meminfo: meminfo().unwrap_or_default(),
     };
-    Ok(Finished { record, first_step_over })
+    Ok(Finished { record, first_step_over: pass.first_step_over })
 }
 
-/// Evaluates once: load and compute, no barrier. The clock starts before the first file is asked for.
+/// Evaluates once: load and compute, and meet nobody. What limits a run is asked of its training alone,
+/// so nobody counts as waiting here.
 pub(crate) fn evaluate(
     accelerator: &mut Accelerator,
     visits: impl Iterator<Item = Visit> + Send + 'static,
-    waiting: &Waiting,
-    mut step_done: impl FnMut(&StepRecord),
-) -> Result<Evaluation, LoadError> {
-    let mut steps = accelerator.records();
-    let (mut samples, mut bytes) = (0, ByteCount(0));
-
-    let (start, started) = (Stamp::now(), Moment::now());
-    accelerator.loader.start_epoch(visits);
-    let mut asked = started;
-    for _ in 0..accelerator.steps {
-        let computed = accelerator.compute(waiting)?;
-        samples += computed.samples;
-        bytes += computed.bytes;
-        let step = StepRecord {
-            wait: computed.taken - asked,
-            compute: computed.ended - computed.taken,
-            drawn: computed.drawn,
-            barrier: Seconds(0.0),
-        };
-        step_done(&step);
-        steps.push(step);
-        asked = Moment::now();
-    }
-    let (end, ended) = (Stamp::now(), Moment::now());
+) -> Result<Evaluation, Stopped> {
+    let Pass { start, started, end, ended, steps, samples, bytes, .. } =
+        accelerator.pass(visits, Loader::next_batch, Ok, |_| {})?;
     accelerator.loader.end_epoch();
     Ok(Evaluation { start, end, duration: ended - started, steps, samples, bytes })
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ use serde::{Deserialize, Serialize};
 const COMMAND: &str = "echo 3 > /proc/sys/vm/drop_caches";
 /// How often a command is looked at. The kernel takes some ms at least.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Bytes of what a command says that are kept, for the one line of it that is told.
+const MOST_KEPT: usize = 4 << 10;
 
 /// The page cache of this host, as one run treats it.
 #[derive(Debug)]
@@ -200,12 +202,17 @@ fn run(command: &[OsString], deadline: Instant) -> End {
         Ok(child) => child,
         Err(error) => return End::Refused(cannot_start(program, &error)),
     };
+    let mut said = child.stderr.take().and_then(Said::new);
     loop {
-        match child.try_wait() {
+        let ended = child.try_wait();
+        if let Some(said) = &mut said {
+            said.listen();
+        }
+        match ended {
             Ok(Some(status)) if status.success() => return End::Done,
             Ok(Some(status)) => {
-                let said = said(&mut child);
-                return End::Refused(said.unwrap_or_else(|| {
+                let reason = said.and_then(|said| said.first_line());
+                return End::Refused(reason.unwrap_or_else(|| {
                     format!("{} ended with {status}", program.to_string_lossy())
                 }));
             }
@@ -217,8 +224,13 @@ fn run(command: &[OsString], deadline: Instant) -> End {
     // The kernel may take its time to end it, and a `sudo` that is root by now lets nobody else do
     // so: it is waited for aside.
     let _ = child.kill();
-    thread::spawn(move || child.wait());
-    End::TimedOut
+    match thread::Builder::new().name("page-cache".to_owned()).spawn(move || child.wait()) {
+        Ok(_) => End::TimedOut,
+        Err(error) => End::Refused(format!(
+            "{} took too long, and there is no thread to wait for its end: {error}",
+            program.to_string_lossy()
+        )),
+    }
 }
 
 fn cannot_start(program: &OsStr, error: &std::io::Error) -> String {
@@ -229,14 +241,36 @@ fn cannot_start(program: &OsStr, error: &std::io::Error) -> String {
     }
 }
 
-/// The first line that `child`, which has ended, wrote to its standard error.
-fn said(child: &mut Child) -> Option<String> {
-    let mut bytes = Vec::new();
-    // What of it can be read will do.
-    let _ = child.stderr.take()?.take(4096).read_to_end(&mut bytes);
-    let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(line.to_owned())
+/// What a command writes to its standard error. It is taken in all the time, so that a command that
+/// says much never waits for a reader, and whoever else has the pipe open is not waited for.
+#[derive(Debug)]
+struct Said {
+    pipe: ChildStderr,
+    /// How it began.
+    beginning: Vec<u8>,
+}
+
+impl Said {
+    /// `None` where the pipe could only be read by waiting: nobody listens then.
+    fn new(pipe: ChildStderr) -> Option<Self> {
+        rustix::io::ioctl_fionbio(&pipe, true).ok()?;
+        Some(Self { pipe, beginning: Vec::new() })
+    }
+
+    /// Takes in what is there now. A command that says more goes on after the next time.
+    fn listen(&mut self) {
+        let mut bytes = [0; 16 << 10];
+        // Mostly an error means that there is nothing to read; else what there was will do.
+        let read = self.pipe.read(&mut bytes).unwrap_or(0);
+        let room = MOST_KEPT - self.beginning.len();
+        self.beginning.extend_from_slice(&bytes[..read.min(room)]);
+    }
+
+    fn first_line(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.beginning);
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        Some(line.to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -290,6 +324,20 @@ pub(crate) mod tests {
             assert!(warning.contains(part), "no {part:?} in {warning}");
         }
         assert_eq!(cache.empty(), Emptied { outcome: why, warning: None });
+    }
+
+    #[test]
+    fn one_that_says_much_or_leaves_others_behind_is_not_held_up() {
+        let told_by = |script: &str| {
+            let (outcome, _) = told(scripted("true", script, AMPLE).empty());
+            outcome
+        };
+        let refused = |why: &str| Outcome::NotDropped(why.to_owned());
+        let much = "echo no; yes | head -c 300000; exit 1";
+        assert_eq!(told_by(&format!("{{ {much}; }} >&2")), refused("no"));
+        let started = Instant::now();
+        assert_eq!(told_by("echo no >&2; sleep 5 & exit 1"), refused("no"));
+        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     }
 
     #[test]

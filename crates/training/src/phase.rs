@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use feedrate_dataset::{Plan, Visit};
 use feedrate_loader::{Limits, Loader, Preprocess, Source, Stream, Times, Turns};
-use feedrate_workload::{Schedule, Split, Time, Workload};
+use feedrate_workload::{Schedule, Workload};
 use tokio::runtime::Handle;
 
 use crate::Job;
@@ -49,7 +49,7 @@ impl Phase {
             runtime.clone(),
         );
         let stream = Stream::Steps { split, rank };
-        let times = Times::new(&step_time(workload, split), workload.train.seed, stream);
+        let times = Times::new(workload.step_time(split), workload.train.seed, stream);
         Accelerator { steps, loader, times }
     }
 
@@ -77,15 +77,7 @@ pub(crate) fn limits(job: &Job, schedule: &Schedule, source: &Source, ranks_here
 fn turns(workload: &Workload, schedule: &Schedule, limits: &Limits, ranks_here: u32) -> Arc<Turns> {
     let samples_per_step = schedule.batch_size as f64 * f64::from(ranks_here);
     let files_per_step = samples_per_step / workload.dataset.num_samples_per_file as f64;
-    let seconds_per_step = step_time(workload, schedule.split).mean().abs();
+    let seconds_per_step = workload.step_time(schedule.split).mean().abs();
     let most = limits.most_files_ahead().saturating_mul(u64::from(ranks_here));
     Turns::new(ranks_here, files_per_step / seconds_per_step, most as usize)
-}
-
-/// How long a step computes.
-fn step_time(workload: &Workload, split: Split) -> Time {
-    match split {
-        Split::Train => workload.train.computation_time,
-        Split::Valid => workload.evaluation.eval_time,
-    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use feedrate_metrics::record::StepRecord;
 
-/// Written by rank 0 once per step.
+/// Written by rank 0 once per training step.
 #[derive(Debug, Default)]
 pub struct Progress(Mutex<Counters>);
 
@@ -19,7 +19,6 @@ struct Counters {
     epoch_started: Option<Instant>,
     /// How long the training of the epoch took, once it is over.
     trained: Option<Duration>,
-    evaluation_steps: Option<u64>,
 }
 
 /// [`Progress`] at one moment.
@@ -29,8 +28,6 @@ pub struct ProgressNow {
     pub epoch: u32,
     /// Training steps of it that rank 0 has finished.
     pub steps: u64,
-    /// Steps of its evaluation that rank 0 has finished; `None` before that starts.
-    pub evaluation_steps: Option<u64>,
     /// Wall AU of the epoch's training so far in percent: drawn compute time over elapsed time.
     pub wall_au_percent: Option<f64>,
 }
@@ -52,16 +49,6 @@ impl Progress {
         counters.trained = counters.epoch_started.map(|start| start.elapsed());
     }
 
-    pub(crate) fn evaluation_started(&self) {
-        self.lock().evaluation_steps = Some(0);
-    }
-
-    pub(crate) fn evaluation_step_done(&self) {
-        if let Some(steps) = &mut self.lock().evaluation_steps {
-            *steps += 1;
-        }
-    }
-
     /// How far it is now.
     pub fn now(&self) -> ProgressNow {
         let counters = self.lock();
@@ -72,7 +59,6 @@ impl Progress {
         ProgressNow {
             epoch: counters.epoch,
             steps: counters.steps,
-            evaluation_steps: counters.evaluation_steps,
             wall_au_percent: (counters.steps > 0 && elapsed > 0.0)
                 .then(|| 100.0 * counters.drawn_seconds / elapsed),
         }

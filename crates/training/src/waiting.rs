@@ -1,4 +1,4 @@
-//! How busy the CPUs were while ranks waited: what tells a slow store from a busy client.
+//! How busy the CPUs were while ranks waited in trainings: what tells a slow store from a busy client.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// The kernel counts CPU time in ticks of 10 ms, so looking more often would see nothing more.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Ranks that wait for a batch now.
+/// Ranks that wait for a batch of a training now.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(AtomicU32);
 

@@ -48,6 +48,14 @@ impl Workload {
         columns.iter().map(ParquetColumn::bytes).sum::<u64>() as f64
     }
 
+    /// How long a step of a set computes.
+    pub fn step_time(&self, split: Split) -> &Time {
+        match split {
+            Split::Train => &self.train.computation_time,
+            Split::Valid => &self.evaluation.eval_time,
+        }
+    }
+
     /// Whether samples are read from a store at all.
     pub fn reads_storage(&self) -> bool {
         !self.storage.simulate_io && self.reader.data_loader != DataLoader::Synthetic

@@ -44,10 +44,6 @@ impl Observer for Notes {
         self.told.lock().unwrap().push(format!("epoch {epoch} of {steps} steps"));
     }
 
-    fn evaluation_starts(&self, epoch: u32, steps: u64) {
-        self.told.lock().unwrap().push(format!("evaluation {epoch} of {steps} steps"));
-    }
-
     fn warned(&self, text: &str) {
         self.told.lock().unwrap().push(format!("warning: {text}"));
     }
@@ -185,6 +181,21 @@ fn files_that_do_not_divide_by_the_ranks_end_in_the_same_steps_on_each() {
     });
     assert!(asked[0].values().all(|&times| times == 1));
     assert!(asked.iter().all(|asked_for| *asked_for == asked[0]), "the same samples");
+}
+
+#[test]
+fn a_step_takes_the_memory_that_the_story_of_this_module_tells() {
+    assert_eq!(size_of::<StepRecord>(), 32);
+    for drawn in [0.05, 0.050_012_345_678_901_234] {
+        let step = StepRecord {
+            wait: Seconds(0.000_012_345),
+            compute: Seconds(0.050_061_234),
+            drawn: Seconds(drawn),
+            barrier: Seconds(0.000_123_456),
+        };
+        let json = serde_json::to_string(&step).unwrap();
+        assert!((75..=120).contains(&json.len()), "{json}");
+    }
 }
 
 #[test]
@@ -559,8 +570,6 @@ fn a_rank_that_panics_ends_the_others() {
         fn epoch_starts(&self, _: u32, _: u64) {
             panic!("on purpose");
         }
-
-        fn evaluation_starts(&self, _: u32, _: u64) {}
 
         fn warned(&self, _: &str) {}
 

@@ -49,9 +49,6 @@ fn every_second_epoch_from_the_second_on_is_evaluated() {
             assert!(evaluation.start <= evaluation.end);
         }
     }
-    let evaluated: Vec<_> =
-        played.notes.told().into_iter().filter(|told| told.starts_with("evaluation")).collect();
-    assert_eq!(evaluated, ["evaluation 2 of 4 steps", "evaluation 4 of 4 steps"]);
     assert_eq!(played.store.asked()[&eval_key(7)], 2);
 }
 
@@ -125,6 +122,20 @@ fn known_delays_give_half_the_accelerator_in_evaluation_too() {
 }
 
 #[test]
+fn waits_of_an_evaluation_are_no_waits_of_the_training() {
+    let options = evaluating(&["reader.read_threads=0"]);
+    let played = play_on(&options, 1, Notes::default(), |store| {
+        store.delayed(|key, _| if key.as_str().starts_with("valid") { 50 * MILLI } else { MILLI })
+    });
+    let record = played.record();
+    let evaluations = evaluations(record, 0).into_iter().flatten();
+    let waited: Seconds =
+        evaluations.flat_map(|evaluation| &evaluation.steps).map(|step| step.wait).sum();
+    assert!(waited.0 >= 0.8, "{waited:?}");
+    assert!(record.waiting_cpu.waited.0 < 0.2, "{:?}", record.waiting_cpu);
+}
+
+#[test]
 fn evaluation_times_come_from_a_stream_of_their_own_on_each_rank_and_repeat() {
     let time = "{type: uniform, min: 0.001, max: 0.002}";
     let (training, evaluation) =
@@ -157,8 +168,7 @@ fn a_failed_read_of_an_evaluation_names_its_rank_and_file() {
         let error = played.error();
         assert!(error.contains("rank 1") && error.contains("valid/img_5_of_8.npz"), "{error}");
         assert!(played.elapsed < Duration::from_secs(5), "{:?}", played.elapsed);
-        let expected = ["epoch 1 of 3 steps", "evaluation 1 of 4 steps"];
-        assert_eq!(played.notes.told(), expected);
+        assert_eq!(played.notes.told(), ["epoch 1 of 3 steps"]);
     }
 }
 
@@ -177,15 +187,13 @@ fn readers_work_on_the_samples_of_both_sets() {
 }
 
 #[test]
-fn progress_tells_training_and_evaluation_apart() {
+fn progress_is_that_of_the_training() {
     let played = play(&evaluating(&["train.computation_time=0.01"]), 1);
     let now = played.progress;
-    assert_eq!((now.epoch, now.steps, now.evaluation_steps), (2, 6, Some(8)));
+    assert_eq!((now.epoch, now.steps), (2, 6));
     let au = now.wall_au_percent.unwrap();
     let at_the_end = epoch_wall_au_percent(&played.record().epochs[1]).unwrap();
     assert!((au / at_the_end - 1.0).abs() < 0.2, "{au} and not {at_the_end}");
-    let none = play(&["dataset.num_files_train=12", "reader.batch_size=2"], 1).progress;
-    assert_eq!(none.evaluation_steps, None);
 }
 
 #[test]
