@@ -412,11 +412,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = fixtures::run(2, 2, 3);
         dlio::write_results(folder.path(), &run).unwrap();
-        let config = json!({
-            "model": {"name": "org/model 1"},
-            "dataset": {"record_length_bytes": 1_048_576.0},
-            "reader": {"batch_size": 2},
-        });
+        let config = "{model: {name: org/model 1}, dataset: {record_length_bytes: 1048576.0}, \
+                      reader: {batch_size: 2}}";
+        let config = feedrate_workload::tree::yaml::read(&"config.yaml".into(), config).unwrap();
         dlio::write_own_snapshot(folder.path(), &config, &[], "t0").unwrap();
         let written = report(&folder);
         assert_eq!(written.warnings, [""; 0]);

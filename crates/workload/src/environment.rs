@@ -87,8 +87,8 @@ impl Environment<'_> {
             let (prefix, rest) = name.split_once('_').unwrap_or_default();
             let alike = known().filter_map(|known| known.strip_prefix(prefix)?.strip_prefix('_'));
             let text = match schema::nearest(rest, alike) {
-                Some(known) => format!("unknown variable, ignored; did you mean {prefix}_{known}?"),
-                None => "unknown variable, ignored".to_owned(),
+                Some(known) => format!("unknown variable; did you mean {prefix}_{known}?"),
+                None => "unknown variable".to_owned(),
             };
             findings.unknown.push(Remark::about_key(&origin, name, text));
         }

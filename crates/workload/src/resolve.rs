@@ -447,8 +447,13 @@ fn finish(layers: Layers, request: &Request) -> Result<Resolved, ResolveError> {
     };
 
     let Findings { mut problems, unknown, mut warnings, notes } = findings;
-    let strict = if request.strict { &mut problems } else { &mut warnings };
-    strict.extend(unknown);
+    if request.strict {
+        problems.extend(unknown);
+    } else {
+        let ignored =
+            |remark: Remark| Remark { text: format!("ignored: {}", remark.text), ..remark };
+        warnings.extend(unknown.into_iter().map(ignored));
+    }
     problems.append(&mut settings.problems);
     warnings.append(&mut settings.warnings);
     if !problems.is_empty() {

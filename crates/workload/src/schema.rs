@@ -372,8 +372,8 @@ fn check_mapping(parent: &str, mapping: &Mapping, findings: &mut Findings) {
             }
         } else {
             let text = match nearest_key(&path) {
-                Some(known) => format!("unknown key, ignored; did you mean {known}?"),
-                None => "unknown key, ignored".to_owned(),
+                Some(known) => format!("unknown key; did you mean {known}?"),
+                None => "unknown key".to_owned(),
             };
             findings.unknown.push(Remark::about_key(&entry.origin, path, text));
         }

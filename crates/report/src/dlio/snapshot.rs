@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
+use feedrate_workload::names_secret;
+use feedrate_workload::tree::{Entry, Node, Value};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::SNAPSHOT_FOLDER;
-use crate::secrets::{mask_arguments, mask_value};
+use crate::secrets::{MASK, mask_arguments, mask_url};
 use crate::{ReportError, file};
 
 /// Writes the snapshot of a run that Hydra has no part in, into the folder that wrappers of DLIO look
@@ -18,7 +20,7 @@ use crate::{ReportError, file};
 /// As [`write_snapshot`].
 pub fn write_own_snapshot(
     folder: &Path,
-    config: &impl Serialize,
+    config: &Node,
     overrides: &[String],
     workload_name: &str,
 ) -> Result<(), ReportError> {
@@ -29,7 +31,7 @@ pub fn write_own_snapshot(
         "overrides": {"hydra": [], "task": mask_arguments(overrides)},
         "runtime": {"output_dir": dir, "choices": {"workload": workload_name}},
     });
-    write_snapshot(folder, Some(SNAPSHOT_FOLDER), config, overrides, &hydra)
+    write(&folder.join(SNAPSHOT_FOLDER), config, overrides, &hydra)
 }
 
 /// Writes `config.yaml` (`config` under the root key `workload`), `overrides.yaml` (the `overrides`
@@ -38,27 +40,36 @@ pub fn write_own_snapshot(
 /// Hydra does for `hydra.output_subdir=null`.
 ///
 /// # Errors
-/// [`ReportError`] when a file cannot be written, or what is to be written has no form in JSON.
+/// [`ReportError`] when a file cannot be written.
 pub fn write_snapshot(
     folder: &Path,
     subfolder: Option<&str>,
-    config: &impl Serialize,
+    config: &Node,
+    overrides: &[String],
+    hydra: &Node,
+) -> Result<(), ReportError> {
+    let Some(subfolder) = subfolder else { return Ok(()) };
+    write(&folder.join(subfolder), config, overrides, &Masked::new(hydra))
+}
+
+fn write(
+    snapshot: &Path,
+    config: &Node,
     overrides: &[String],
     hydra: &impl Serialize,
 ) -> Result<(), ReportError> {
-    let Some(subfolder) = subfolder else { return Ok(()) };
-    let snapshot = folder.join(subfolder);
-    write_yaml(&snapshot.join("config.yaml"), &BTreeMap::from([("workload", config)]))?;
+    let config = BTreeMap::from([("workload", Masked::new(config))]);
+    write_yaml(&snapshot.join("config.yaml"), &config)?;
     write_yaml(&snapshot.join("overrides.yaml"), &mask_arguments(overrides))?;
     write_yaml(&snapshot.join("hydra.yaml"), &BTreeMap::from([("hydra", hydra)]))
 }
 
-/// `value` as YAML, secrets masked.
+/// `node` as YAML, secrets masked.
 ///
 /// # Errors
 /// [`ReportError`] when it has no form in YAML.
-pub fn yaml(value: &impl Serialize) -> Result<String, ReportError> {
-    encode(value).map_err(ReportError::encode(Path::new("YAML")))
+pub fn yaml(node: &Node) -> Result<String, ReportError> {
+    encode(&Masked::new(node)).map_err(ReportError::encode(Path::new("YAML")))
 }
 
 fn write_yaml(path: &Path, value: &impl Serialize) -> Result<(), ReportError> {
@@ -67,30 +78,70 @@ fn write_yaml(path: &Path, value: &impl Serialize) -> Result<(), ReportError> {
 }
 
 fn encode(value: &impl Serialize) -> Result<String, String> {
-    let mut value = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    mask_value(&mut value);
     // Folded scalars would break long overrides into lines.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&value, options).map_err(|error| error.to_string())
+    serde_saphyr::to_string_with_options(value, options).map_err(|error| error.to_string())
+}
+
+/// A node as it is shown: [`MASK`] for every value under a name that speaks of a secret, at any depth,
+/// and no user information in URLs.
+struct Masked<'a> {
+    node: &'a Node,
+    /// Whether it stands under such a name.
+    secret: bool,
+}
+
+impl<'a> Masked<'a> {
+    fn new(node: &'a Node) -> Self {
+        Self { node, secret: false }
+    }
+
+    fn named(entry: &'a Entry) -> (&'a str, Self) {
+        (&entry.name, Self { node: &entry.node, secret: names_secret(&entry.name) })
+    }
+}
+
+impl Serialize for Masked<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.node.value {
+            value if self.secret && *value != Value::Null => serializer.serialize_str(MASK),
+            Value::Text(text) => serializer.serialize_str(&mask_url(text)),
+            Value::Sequence(nodes) => serializer.collect_seq(nodes.iter().map(Masked::new)),
+            Value::Mapping(mapping) => {
+                serializer.collect_map(mapping.entries().iter().map(Masked::named))
+            }
+            scalar => scalar.serialize(serializer),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use feedrate_workload::tree;
+
     use super::*;
+
+    fn node(yaml: &str) -> Node {
+        tree::yaml::read(&"t.yaml".into(), yaml).unwrap()
+    }
 
     #[test]
     fn the_snapshot_keeps_order_types_and_no_secret() {
         let folder = tempfile::tempdir().unwrap();
-        let config = json!({
-            "model": {"name": "t0", "type": "cnn"},
-            "workflow": {"generate_data": false, "train": true},
-            "dataset": {"data_folder": "data/t0", "record_length_bytes": 65536},
-            "reader": {"file_shuffle": "off"},
-            "train": {"computation_time": 0.000_000_1},
-            "storage": {"storage_options": {"secret_access_key": "hunter2"}},
-        });
+        let config = node(
+            "\
+model: {name: t0, type: cnn}
+workflow: {generate_data: no, train: yes}
+dataset: {data_folder: data/t0, record_length_bytes: 65536}
+reader: {file_shuffle: 'off'}
+train: {computation_time: 1e-7, steps: [.inf, -.inf, .nan, 18446744073709551616, -9223372036854775809]}
+storage:
+  storage_options: {secret_access_key: hunter2, endpoint_url: 'http://me:hunter2@host:9000'}
+  list: [{Password: hunter2, secret: {a: hunter2}, token: ~}, 'http://a,https://me:hunter2@b']
+",
+        );
         let overrides = ["++workload.dataset.num_files_train=16".to_owned()];
         write_own_snapshot(folder.path(), &config, &overrides, "t0.yaml").unwrap();
         let read = |name: &str| {
@@ -111,9 +162,21 @@ mod tests {
             file_shuffle: "off"
           train:
             computation_time: 1.0e-7
+            steps:
+            - .inf
+            - -.inf
+            - .nan
+            - 18446744073709551616
+            - -9223372036854775809
           storage:
             storage_options:
               secret_access_key: "***"
+              endpoint_url: http://***@host:9000
+            list:
+            - Password: "***"
+              secret: "***"
+              token: null
+            - http://a,https://***@b
         "#);
         assert_eq!(read("overrides.yaml"), "- ++workload.dataset.num_files_train=16\n");
         let hydra = read("hydra.yaml");
@@ -121,9 +184,18 @@ mod tests {
     }
 
     #[test]
+    fn secrets_of_the_node_hydra_are_masked() {
+        let folder = tempfile::tempdir().unwrap();
+        let hydra = node("{run: {dir: x}, a: [{api_token: hunter2}], b: 's3://me:hunter2@c'}");
+        write_snapshot(folder.path(), Some(""), &node("{}"), &[], &hydra).unwrap();
+        let written = fs::read_to_string(folder.path().join("hydra.yaml")).unwrap();
+        assert!(written.contains("dir: x") && !written.contains("hunter2"), "{written}");
+    }
+
+    #[test]
     fn no_overrides_are_an_empty_list() {
         let folder = tempfile::tempdir().unwrap();
-        write_snapshot(folder.path(), Some(".hydra"), &json!({}), &[], &json!({})).unwrap();
+        write_snapshot(folder.path(), Some(".hydra"), &node("{}"), &[], &node("{}")).unwrap();
         let path = folder.path().join(".hydra").join("overrides.yaml");
         assert_eq!(fs::read_to_string(path).unwrap(), "[]\n");
     }
@@ -131,7 +203,7 @@ mod tests {
     #[test]
     fn no_folder_for_it_is_no_snapshot() {
         let folder = tempfile::tempdir().unwrap();
-        write_snapshot(folder.path(), None, &json!({}), &[], &json!({})).unwrap();
+        write_snapshot(folder.path(), None, &node("{}"), &[], &node("{}")).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

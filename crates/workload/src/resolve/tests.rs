@@ -806,11 +806,11 @@ fn under_strict_what_nobody_knows_is_a_problem() {
 fn unknown_keys_warn_with_the_nearest_known_name() {
     for (option, hint) in [
         ("reader.batch_sise=3", "did you mean reader.batch_size?"),
-        ("raeder.batch_size=3", "raeder: unknown key, ignored; did you mean reader?"),
+        ("raeder.batch_size=3", "raeder: ignored: unknown key; did you mean reader?"),
         ("batch_size=3", "did you mean reader.batch_size?"),
         ("dataset.epochs=3", "did you mean train.epochs?"),
         ("trian={}", "did you mean train?"),
-        ("zzz=3", "unknown key, ignored"),
+        ("zzz=3", "ignored: unknown key"),
         ("output.metric.exclude_start=3", "did you mean output.metric.exclude_start_steps?"),
     ] {
         let warnings = warnings(&b0().set(option).accepted());
@@ -818,7 +818,7 @@ fn unknown_keys_warn_with_the_nearest_known_name() {
         assert!(warnings[0].ends_with(hint), "{option}: {warnings:?}");
     }
     let resolved = yaml(&format!("{B0}logging:\n  level: x\n")).accepted();
-    assert_eq!(warnings(&resolved), ["bench.yaml:13:1: logging: unknown key, ignored"]);
+    assert_eq!(warnings(&resolved), ["bench.yaml:13:1: logging: ignored: unknown key"]);
     yaml(&format!("{B0}train.epochs: 3\n")).refused_with(&["bench.yaml:13:1", "a dot in a name"]);
 }
 
@@ -833,10 +833,10 @@ fn unknown_variables_warn_with_the_nearest_known_name() {
     assert_eq!(
         warnings(&given.accepted()),
         [
-            "environment DLIO_OUTPUT_FODLER: DLIO_OUTPUT_FODLER: unknown variable, ignored; did \
+            "environment DLIO_OUTPUT_FODLER: DLIO_OUTPUT_FODLER: ignored: unknown variable; did \
              you mean DLIO_OUTPUT_FOLDER?",
-            "environment FEEDRATE_FILES: FEEDRATE_FILES: unknown variable, ignored",
-            ".env DLIO_XYZZY: DLIO_XYZZY: unknown variable, ignored",
+            "environment FEEDRATE_FILES: FEEDRATE_FILES: ignored: unknown variable",
+            ".env DLIO_XYZZY: DLIO_XYZZY: ignored: unknown variable",
         ]
     );
 }
@@ -876,6 +876,14 @@ storage: {storage_root: *model}
     assert_eq!((dataset.format, dataset.num_files_train, train.epochs), (Format::Npz, 8, 4));
     assert_eq!(value_of(&resolved, "dataset.data_folder"), "t0 (bench.yaml:1:28)");
     assert_eq!(value_of(&resolved, "dataset.format"), "npz (bench.yaml:2:31)");
+}
+
+#[test]
+fn a_strict_user_is_not_told_that_something_is_ignored() {
+    let mut given = b0().set("raeder.batch_size=3").environment("DLIO_OUTPUT_FODLER", "x");
+    given.request.strict = true;
+    given.refused_with(&["raeder: unknown key; did", "DLIO_OUTPUT_FODLER: unknown variable; did"]);
+    assert!(!given.refused().contains("ignored"), "{}", given.refused());
 }
 
 fn stored(root: Option<&str>, folder: &str) -> Given {
