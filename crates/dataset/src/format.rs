@@ -235,9 +235,15 @@ impl FileFormat {
 
     /// Bytes of all files together.
     pub fn total_bytes(&self) -> u64 {
-        let looked_at = self.sizes_to_look_at();
-        let times = self.files.checked_div(looked_at.end).unwrap_or(0);
-        looked_at.map(|file| self.file_len(file)).sum::<u64>().saturating_mul(times)
+        self.bytes_of(0, 1, self.files)
+    }
+
+    /// Bytes of `count` files, every `step`th from `first` on.
+    pub(crate) fn bytes_of(&self, first: u64, step: u64, count: u64) -> u64 {
+        match self.sizes() {
+            Sizes::Same(_) => self.file_len(0).saturating_mul(count),
+            Sizes::PerFile { .. } => (0..count).map(|nth| self.file_len(first + nth * step)).sum(),
+        }
     }
 
     /// Bytes of the largest file.

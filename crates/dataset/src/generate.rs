@@ -6,7 +6,8 @@
 //! made nothing is allocated. A store in memory never lets go: then each file has a new one, as it
 //! must.
 //!
-//! Whichever thread makes a file, its bytes are the same. At the first error nothing more is started,
+//! Whichever thread makes a file, its bytes are the same. Several processes make a data set together,
+//! each its own [`Part`] of the files, without a word between them. At the first error nothing more is started,
 //! and what is in flight is given up; the same happens when the future is dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,16 +40,59 @@ pub struct GenerateOptions {
     pub in_flight: usize,
     /// Bytes that files being made or uploaded may take; one file is always allowed.
     pub buffer_bytes: u64,
+    /// Which of the files are made.
+    pub part: Part,
 }
 
 impl Default for GenerateOptions {
-    /// A thread per CPU, 16 uploads, 512 MiB.
+    /// A thread per CPU, 16 uploads, 512 MiB, all files.
     fn default() -> Self {
         Self {
             threads: thread::available_parallelism().map_or(1, usize::from),
             in_flight: 16,
             buffer_bytes: 512 << 20,
+            part: Part::default(),
         }
+    }
+}
+
+/// A process's share of the files of all sets put together: those whose index there, divided by `of`,
+/// leaves `number` (spec/dlio.md 3.5). The parts 0 to `of` - 1 together are all files, each once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// From 0, less than `of`.
+    pub number: u64,
+    /// Parts in all, at least 1.
+    pub of: u64,
+}
+
+impl Default for Part {
+    /// All files.
+    fn default() -> Self {
+        Self { number: 0, of: 1 }
+    }
+}
+
+impl Part {
+    /// The index among all files of the part's own file `own`.
+    fn index(self, own: u64) -> u64 {
+        own.saturating_mul(self.of.max(1)).saturating_add(self.number)
+    }
+
+    /// How many of the first `files` files are the part's.
+    fn count(self, files: u64) -> u64 {
+        files.saturating_sub(self.number).div_ceil(self.of.max(1))
+    }
+
+    /// The part's files in each of the `sets`: how many, and their bytes.
+    fn shares(self, sets: &[FileSet]) -> impl Iterator<Item = (u64, u64)> {
+        sets.iter().scan(0, move |before, set| {
+            let own = self.count(*before);
+            let first = self.index(own) - *before;
+            *before += set.format.files();
+            let count = self.count(*before) - own;
+            Some((count, set.format.bytes_of(first, self.of.max(1), count)))
+        })
     }
 }
 
@@ -62,15 +106,15 @@ pub struct GenerateProgress {
 }
 
 impl GenerateProgress {
-    /// Nothing of the `sets` is done.
-    pub fn new(sets: &[FileSet]) -> Self {
-        let bytes = sets.iter().map(|set| set.format.total_bytes());
-        Self {
-            files: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            total_files: files(sets),
-            total_bytes: bytes.fold(0, u64::saturating_add),
-        }
+    /// Nothing of this `part` of the `sets` is done.
+    pub fn new(sets: &[FileSet], part: Part) -> Self {
+        let shares = part.shares(sets);
+        let (total_files, total_bytes) = shares
+            .fold((0, 0), |(files, bytes): (u64, u64), share| {
+                (files + share.0, bytes.saturating_add(share.1))
+            });
+        let (files, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { files, bytes, total_files, total_bytes }
     }
 
     /// Files stored so far.
@@ -83,12 +127,12 @@ impl GenerateProgress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Files to store.
+    /// Files to store, of the part alone.
     pub fn total_files(&self) -> u64 {
         self.total_files
     }
 
-    /// Bytes to store.
+    /// Bytes to store, of the part alone.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
@@ -119,7 +163,7 @@ pub enum GenerateError {
     Put {
         /// Files that were stored before.
         done: u64,
-        /// Files of all sets.
+        /// Files to store.
         files: u64,
         /// What failed, on which key, where and why.
         source: StoreError,
@@ -129,8 +173,8 @@ pub enum GenerateError {
     Thread(#[from] io::Error),
 }
 
-/// Makes all files of the `sets`, one set after the other, and stores them in `store`, replacing what
-/// is there. Runs on the caller's tokio runtime, which should have several threads. Dropping the
+/// Makes the files of the `sets` that are of the part asked for, one set after the other, and stores
+/// them in `store`, replacing what is there; `progress` is of the same part. Runs on the caller's tokio runtime, which should have several threads. Dropping the
 /// future stops it.
 pub async fn generate(
     store: Arc<dyn Store>,
@@ -148,7 +192,7 @@ pub async fn generate(
             Some(ended) = puts.join_next() => match ended {
                 Ok(Ok(bytes)) => progress.add(bytes),
                 Ok(Err(source)) => {
-                    let (done, files) = (progress.files(), files(&sets));
+                    let (done, files) = (progress.files(), progress.total_files());
                     return Err(GenerateError::Put { done, files, source });
                 }
                 Err(ended) => panic::resume_unwind(ended.into_panic()),
@@ -213,13 +257,14 @@ fn start_makers(
     let pool = Arc::new(Pool::new(permits));
     // Permits bound what is in the channel.
     let (sender, receiver) = mpsc::unbounded_channel();
-    let next = Arc::new(AtomicU64::new(0));
+    let own = Arc::new(AtomicU64::new(0));
     let mut makers = Makers { pool, threads: Vec::with_capacity(threads) };
     for number in 0..threads {
         let (sets, pool) = (Arc::clone(sets), Arc::clone(&makers.pool));
-        let (next, sender) = (Arc::clone(&next), sender.clone());
+        let (own, sender) = (Arc::clone(&own), sender.clone());
+        let next = move || options.part.index(own.fetch_add(1, Ordering::Relaxed));
         let thread = thread::Builder::new().name(format!("generate-{number}"));
-        makers.threads.push(thread.spawn(move || make_files(&sets, &pool, &next, &sender))?);
+        makers.threads.push(thread.spawn(move || make_files(&sets, &pool, next, &sender))?);
     }
     Ok((receiver, makers))
 }
@@ -227,11 +272,11 @@ fn start_makers(
 fn make_files(
     sets: &[FileSet],
     pool: &Arc<Pool>,
-    next: &AtomicU64,
+    next: impl Fn() -> u64,
     sender: &mpsc::UnboundedSender<Made>,
 ) {
     while let Some(permit) = pool.permit() {
-        let Some((set, file)) = nth(sets, next.fetch_add(1, Ordering::Relaxed)) else { return };
+        let Some((set, file)) = nth(sets, next()) else { return };
         let mut buffer = pool.buffer();
         set.format.write(file, &mut buffer.bytes);
         let key = set.layout.key(file);
@@ -240,11 +285,6 @@ fn make_files(
             return;
         }
     }
-}
-
-/// Files of all sets together.
-fn files(sets: &[FileSet]) -> u64 {
-    sets.iter().map(|set| set.format.files()).sum()
 }
 
 /// The file with the index `nth` of all sets put together: its set and its index there.
@@ -445,7 +485,7 @@ mod tests {
         options: GenerateOptions,
     ) -> Result<GenerateSummary, GenerateError> {
         let sets: Arc<[_]> = [Split::Train, Split::Valid].map(|split| file_set(set, split)).into();
-        let progress = GenerateProgress::new(&sets);
+        let progress = GenerateProgress::new(&sets, options.part);
         let result = generate(store, sets, options, &progress).await;
         if let Ok(summary) = &result {
             assert_eq!(summary.files, progress.total_files());
@@ -493,7 +533,61 @@ mod tests {
         let [train, valid] =
             [3, 2].map(|of| (0..of).map(move |at| format!("img_{at}_of_{of}.npz")));
         assert_eq!(keys, train.chain(valid).collect::<Vec<_>>());
-        assert_eq!(files(&sets), 5);
+        assert_eq!(GenerateProgress::new(&sets, Part::default()).total_files(), 5);
+    }
+
+    #[test]
+    fn ranks_take_turns_in_the_list_of_both_sets() {
+        let set = Dataset { num_files_eval: 4, ..dataset(Format::Npz, 5, 4096.0) };
+        let sets = [Split::Train, Split::Valid].map(|split| file_set(&set, split));
+        let files = |number, of| {
+            let part = Part { number, of };
+            let keys = (0..).map_while(|own| {
+                nth(&sets, part.index(own)).map(|(set, file)| set.layout.path(file))
+            });
+            let keys: Vec<_> = keys.collect();
+            assert_eq!(GenerateProgress::new(&sets, part).total_files(), keys.len() as u64);
+            keys
+        };
+        assert_eq!(files(1, 3), ["img_1_of_5.npz", "img_4_of_5.npz", "img_2_of_4.npz"]);
+        assert_eq!(files(8, 10), ["img_3_of_4.npz"]);
+        assert_eq!(files(9, 10), [""; 0]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn parts_together_make_each_file_once() {
+        let set = Dataset {
+            record_length_bytes_stdev: 1000.0,
+            num_files_eval: 7,
+            ..dataset(Format::Npz, 16, 4096.0)
+        };
+        let together = Arc::new(MemoryStore::new());
+        let mut whole = (0, 0);
+        let mut before = BTreeSet::new();
+        for number in 0..3 {
+            let options = GenerateOptions { part: Part { number, of: 3 }, ..options(2, 4) };
+            let alone = Arc::new(MemoryStore::new());
+            let made = generated(alone.clone(), &set, options).await.unwrap();
+            whole = (whole.0 + made.files, whole.1 + made.bytes);
+            let mut listed = BTreeSet::new();
+            alone
+                .list("data/t0", &mut |page| listed.extend(page.into_iter().map(|file| file.key)))
+                .await
+                .unwrap();
+            assert_eq!(listed.len() as u64, made.files);
+            assert!(before.is_disjoint(&listed), "part {number} makes what another made");
+            before.extend(listed);
+            generated(together.clone(), &set, options).await.unwrap();
+        }
+        let sets = [Split::Train, Split::Valid].map(|split| file_set(&set, split));
+        let bytes = sets.iter().map(|set| set.format.total_bytes()).sum();
+        assert_eq!((before.len(), whole), (23, (23, bytes)));
+        for (split, FileSet { layout, format }) in
+            [Split::Train, Split::Valid].into_iter().zip(sets)
+        {
+            let stored = crate::discover(&*together, &set, split, "data/t0").await.unwrap();
+            assert_eq!(stored, crate::Stored { layout, bytes: format.total_bytes() });
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,12 +6,13 @@
 
 use feedrate_storage::ObjectKey;
 use feedrate_workload::{Dataset, Split};
+use serde::{Deserialize, Serialize};
 
 /// Names of a set's files (spec/dlio.md 3.1):
 /// `[prefix/]{train|valid}/[{subfolder}/]{file_prefix}_{index}_of_{total}.{suffix}`, the index padded
 /// with zeros to the digits of the total. With more than one subfolder, file i is in the one with the
 /// number i mod count, padded to the digits of the count: 10 of them are `00` to `09`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     folder: String,
     /// Fewer than two are none.

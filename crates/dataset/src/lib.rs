@@ -28,7 +28,7 @@ mod trusted;
 pub use discover::{DiscoverError, Stored, discover};
 pub use format::{FileFormat, FormatError, Mismatch};
 pub use generate::{
-    FileSet, GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, generate,
+    FileSet, GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, Part, generate,
 };
 pub use layout::Layout;
 pub use permutation::Permutation;
