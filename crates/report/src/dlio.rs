@@ -15,7 +15,7 @@ use feedrate_metrics::record::RankEpoch;
 use feedrate_metrics::units::GIB;
 use serde::{Serialize, Serializer};
 
-use crate::{ReportError, RunReport, file};
+use crate::{NodeFacts, ReportError, RunReport, file};
 
 pub use snapshot::{write_own_snapshot, write_snapshot, yaml};
 
@@ -26,11 +26,11 @@ pub(crate) const SNAPSHOT_FOLDER: &str = "dlio_config";
 /// the record so far, so a run that fails later leaves what it had.
 pub fn write_results(folder: &Path, report: &RunReport) -> Result<(), ReportError> {
     let figures = report.figures();
-    for rank in 0..report.np {
+    for rank in 0..report.np() {
         let epochs = epochs_of(report, rank);
         file::write_json(
             &folder.join(format!("{rank}_output.json")),
-            &rank_files::Output::of(report, &epochs),
+            &rank_files::Output::of(report, rank, &epochs),
         )?;
         file::write_json(
             &folder.join(format!("{rank}_per_epoch_stats.json")),
@@ -53,20 +53,18 @@ fn epochs_of(report: &RunReport, rank: u32) -> Vec<(u32, &RankEpoch)> {
         .collect()
 }
 
-/// Bytes of the samples that this host's ranks share, in GiB (spec/dlio.md 7.6).
-fn data_size_gib(report: &RunReport) -> f64 {
+/// Bytes of the samples that the ranks on `node` share, in GiB (spec/dlio.md 7.6).
+fn data_size_gib(report: &RunReport, node: &NodeFacts) -> f64 {
     let dataset = &report.workload.dataset;
-    let ranks_here = report.record.epochs.first().map_or(u64::from(report.np), |epoch| {
-        epoch.ranks.iter().filter(|rank| rank.host == report.host.hostname).count() as u64
-    });
+    let ranks_here = node.ranks.len() as u64;
     let samples = ranks_here * dataset.num_samples_per_file * dataset.num_files_train
-        / u64::from(report.np.max(1));
+        / u64::from(report.np().max(1));
     samples as f64 * report.workload.record_bytes() / GIB
 }
 
-/// 0 when the host's memory cannot hold its share of the data set, 1 when caches might serve it.
-fn potential_caching(report: &RunReport) -> u8 {
-    u8::from(report.host.memory.gib() > data_size_gib(report))
+/// 0 when the node's memory cannot hold its share of the data set, 1 when caches might serve it.
+fn potential_caching(report: &RunReport, node: &NodeFacts) -> u8 {
+    u8::from(node.host.memory.gib() > data_size_gib(report, node))
 }
 
 /// A JSON object whose keys come in the order of the pairs.
@@ -404,11 +402,60 @@ mod tests {
     }
 
     #[test]
-    fn ranks_on_two_hosts_are_two_hosts_and_share_the_data_set() {
-        let mut report = fixtures::run(2, 1, 3);
-        let whole = data_size_gib(&report);
-        report.record.epochs[0].ranks[1].host = "other".to_owned();
-        assert!((data_size_gib(&report) - whole / 2.0).abs() < 1e-12);
-        assert_eq!(written(&report, "summary.json")["num_hosts"], 2);
+    fn each_node_has_the_share_of_its_ranks_wherever_they_are() {
+        let report = fixtures::two_nodes();
+        let summary = written(&report, "summary.json");
+        for (key, text) in [
+            ("num_accelerators", "3"),
+            ("num_hosts", "2"),
+            ("hostname", "\"a\""),
+            ("host_cpu_count", "[2,4]"),
+            ("host_memory_GB", "[24.0,0.0625]"),
+            // 720 files of 322,957 bytes: 148 MiB for two ranks, 74 MiB for one.
+            ("potential_caching", "[1,0]"),
+        ] {
+            assert_eq!(summary[key].to_string(), text, "{key}");
+        }
+        let share = 480.0 * 322_957.0 / GIB;
+        let told = summary["data_size_per_host_GB"].as_f64().unwrap();
+        assert!((told - share).abs() < 1e-12, "{told} is not {share}");
+    }
+
+    #[test]
+    fn memory_counts_against_the_ranks_that_are_really_on_the_node() {
+        let caching = |placement: [&[u32]; 2]| {
+            let mut report = fixtures::two_nodes();
+            let mut nodes: Vec<NodeFacts> = report.nodes.clone().into();
+            for (node, ranks) in nodes.iter_mut().zip(placement) {
+                node.host.memory = feedrate_metrics::units::ByteCount(100 << 20);
+                node.ranks = ranks.to_vec();
+            }
+            report.nodes = nodes.try_into().unwrap();
+            written(&report, "summary.json")["potential_caching"].to_string()
+        };
+        assert_eq!(caching([&[0, 2], &[1]]), "[0,1]");
+        assert_eq!(caching([&[0], &[1, 2]]), "[1,0]");
+    }
+
+    #[test]
+    fn a_rank_file_has_the_facts_of_its_own_node() {
+        let report = fixtures::two_nodes();
+        let a =
+            ["a", "2", "24.0", "1", "Intel(R) Xeon(R) Processor", "GenuineIntel", "25165824 kB"];
+        let b = ["b", "4", "0.0625", "0", "Neoverse-N1", "ARM", "65536 kB"];
+        for (rank, expected) in [a, b, a].into_iter().enumerate() {
+            let output = written(&report, &format!("{rank}_output.json"));
+            let facts = [
+                "/hostname",
+                "/host_cpu_count",
+                "/host_memory_GB",
+                "/potential_caching",
+                "/host_processor_name",
+                "/host_cpuinfo/vendor_id",
+                "/host_meminfo/MemTotal",
+            ];
+            let told = facts.map(|fact| output.pointer(fact).unwrap().to_string());
+            assert_eq!(told.each_ref().map(|told| told.trim_matches('"')), expected, "rank {rank}");
+        }
     }
 }

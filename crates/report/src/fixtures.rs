@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
 use feedrate_metrics::record::{
-    BlockRecord, CacheDrops, EpochRecord, Evaluation, RankEpoch, RunRecord, Stamp, StepRecord,
+    BlockRecord, CacheDrops, EpochRecord, Evaluation, ProcessRecord, RankEpoch, RunRecord, Stamp,
+    StepRecord,
 };
 use feedrate_metrics::requests::{LatencySummary, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_workload::{Dataset, Format, Pipeline, Target, Time, Workload};
 
-use crate::{HostFacts, Origin, ProcessFacts, RunReport, Store, Sweep, SweepRun};
+use crate::{HostFacts, NodeFacts, Nodes, Origin, ProcessFacts, RunReport, Store, Sweep, SweepRun};
 
 pub(crate) fn stamp() -> Stamp {
     serde_json::from_str("\"2026-05-12T17:39:56.123456Z\"").unwrap()
@@ -45,7 +46,7 @@ fn dataset(format: Format, files: u64, record_length_bytes: f64) -> Dataset {
     }
 }
 
-fn host() -> HostFacts {
+pub(crate) fn host() -> HostFacts {
     let meminfo = vec![("MemTotal".to_owned(), "25165824 kB".to_owned())];
     HostFacts {
         hostname: "vm".to_owned(),
@@ -123,6 +124,14 @@ fn latency(count: u64, p50: f64) -> LatencySummary {
     }
 }
 
+fn usage(cpu: f64, peak_mib: u64) -> ProcessUsage {
+    ProcessUsage { cpu: Seconds(cpu), peak_rss: ByteCount(peak_mib << 20), age: Seconds(10.0) }
+}
+
+fn process(first_rank: u32, ranks: u32, host: &str, usage: ProcessUsage) -> ProcessRecord {
+    ProcessRecord { first_rank, ranks, host: host.to_owned(), usage }
+}
+
 fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> RunReport {
     let ranks = || epochs.iter().flat_map(|epoch| &epoch.ranks);
     let bytes = ByteCount(ranks().map(|rank| rank.bytes.0).sum());
@@ -142,18 +151,14 @@ fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> 
             last_byte_ms: latency(gets, 1.0),
             endpoints: BTreeMap::new(),
         },
-        process: ProcessUsage {
-            cpu: Seconds(2.0),
-            peak_rss: ByteCount(300 << 20),
-            age: Seconds(10.0),
-        },
-        processes: Vec::new(),
+        process: usage(2.0, 300),
+        processes: vec![process(0, np, "vm", usage(2.0, 300))],
         waiting_cpu: WaitingCpu { waited: Seconds(1.0), cpu: Seconds(0.5), cpus: 2.0 },
         window_share_of_epoch: 0.1,
         byte_budget: ByteCount(256 << 20),
         epochs,
     };
-    RunReport::new(origin(), workload, host(), store(), np, record)
+    RunReport::new(origin(), workload, Nodes::single(host(), np), store(), record)
 }
 
 /// One rank, batch 1, 64 KiB records: `steps` steps of `wait` and `compute` seconds.
@@ -193,6 +198,48 @@ pub(crate) fn run(np: u32, epochs: u32, steps: u64) -> RunReport {
         })
         .collect();
     report(workload, np, steps, records)
+}
+
+/// Three ranks in as many processes over two epochs: 0 and 2 on `a`, 1, which waits longest for its
+/// batches, on `b`, a host with more CPUs and little memory.
+pub(crate) fn two_nodes() -> RunReport {
+    const LONGEST: f64 = 0.03;
+    let mut report = run(3, 2, 10);
+    for epoch in &mut report.record.epochs {
+        for (rank, (host, waits)) in
+            epoch.ranks.iter_mut().zip([("a", 0.0), ("b", LONGEST), ("a", 0.01)])
+        {
+            host.clone_into(&mut rank.host);
+            for block in &mut rank.blocks {
+                for step in &mut block.steps {
+                    step.wait += Seconds(waits);
+                    step.barrier += Seconds(LONGEST - waits);
+                    block.duration += Seconds(LONGEST);
+                    rank.duration += Seconds(LONGEST);
+                }
+            }
+        }
+    }
+    let record = &mut report.record;
+    record.processes = vec![
+        process(0, 1, "a", usage(1.0, 100)),
+        process(1, 1, "b", usage(1.0, 200)),
+        process(2, 1, "a", usage(1.5, 200)),
+    ];
+    record.process = usage(3.5, 500);
+    let a = HostFacts { hostname: "a".to_owned(), ..host() };
+    let b = HostFacts {
+        hostname: "b".to_owned(),
+        logical_cpus: 4,
+        cpu_model: "Neoverse-N1".to_owned(),
+        memory: ByteCount(64 << 20),
+        cpuinfo: vec![("vendor_id".to_owned(), "ARM".to_owned())],
+        meminfo: vec![("MemTotal".to_owned(), "65536 kB".to_owned())],
+        ..host()
+    };
+    let node = |host, ranks: &[u32]| NodeFacts { host, ranks: ranks.to_vec() };
+    report.nodes = vec![node(a, &[0, 2]), node(b, &[1])].try_into().unwrap();
+    report
 }
 
 /// Ranks that train like [`known_delays`] and evaluate 5 steps of 2 samples behind each epoch: 100 ms of
@@ -292,7 +339,7 @@ pub(crate) fn chunked_sweep() -> Sweep {
 fn sweep_like(run: &dyn Fn(u32) -> RunReport) -> Sweep {
     let first = run(1);
     let mut sweep =
-        Sweep::new(stamp(), first.origin.clone(), first.workload.clone(), &first.host, store());
+        Sweep::new(stamp(), first.origin.clone(), first.workload.clone(), first.host(), store());
     for np in [1, 2, 4] {
         let mut report = run(np);
         if np == 4 {

@@ -22,6 +22,7 @@ mod file;
 pub mod folders;
 mod host;
 pub mod log;
+mod nodes;
 mod origin;
 pub mod postprocess;
 mod rebuild;
@@ -38,8 +39,11 @@ mod fixtures;
 pub use comparison::{Comparison, Difference, FigureComparison, NpComparison, Side};
 pub use error::ReportError;
 pub use host::HostFacts;
+pub use nodes::{NodeFacts, Nodes, NodesError};
 pub use origin::{ConfiguredValue, Origin, Store, shell_word};
 pub use rebuild::{Rebuilt, compare, rebuild};
-pub use run::{Breakdown, EvaluationFigures, RunFigures, RunReport, Skipped};
+pub use run::{
+    Breakdown, EvaluationFigures, NodeFigures, RankFigure, RunFigures, RunReport, Skipped,
+};
 pub use study::{Series, Study};
 pub use sweep::{ProcessFacts, Sweep, SweepRun};

@@ -2,7 +2,9 @@
 //! and measured, so every file and table of the run can be made again from it alone.
 
 mod breakdown;
+mod extremes;
 mod figures;
+mod nodes;
 pub(crate) mod phase;
 mod words;
 
@@ -14,11 +16,13 @@ use feedrate_metrics::utilization::MetricWindow;
 use feedrate_workload::{Payload, Pipeline, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConfiguredValue, HostFacts, Origin, ReportError, Store, Sweep, file, text};
+use crate::{ConfiguredValue, HostFacts, Nodes, Origin, ReportError, Store, Sweep, file, text};
 
 pub use breakdown::Breakdown;
+pub use extremes::RankFigure;
 pub(crate) use figures::per_gib;
 pub use figures::{EvaluationFigures, Percentiles, RunFigures, Skipped};
+pub use nodes::NodeFigures;
 pub(crate) use words::{cache_drops_in_words, compat_in_words};
 
 /// The file's name.
@@ -37,12 +41,10 @@ pub struct RunReport {
     /// Every key that was read, its value and where that came from; empty when nobody told.
     #[serde(default)]
     pub configuration: Vec<ConfiguredValue>,
-    /// Where it ran.
-    pub host: HostFacts,
+    /// Where its ranks, the simulated accelerators, were.
+    pub nodes: Nodes,
     /// What it read from.
     pub store: Store,
-    /// Simulated accelerators.
-    pub np: u32,
     /// What was measured up to now.
     pub record: RunRecord,
 }
@@ -52,9 +54,8 @@ impl RunReport {
     pub fn new(
         origin: Origin,
         workload: Workload,
-        host: HostFacts,
+        nodes: Nodes,
         store: Store,
-        np: u32,
         record: RunRecord,
     ) -> Self {
         Self {
@@ -62,11 +63,20 @@ impl RunReport {
             origin,
             workload,
             configuration: Vec::new(),
-            host,
+            nodes,
             store,
-            np,
             record,
         }
+    }
+
+    /// Simulated accelerators.
+    pub fn np(&self) -> u32 {
+        self.nodes.ranks()
+    }
+
+    /// The host of rank 0.
+    pub fn host(&self) -> &HostFacts {
+        &self.nodes.first().host
     }
 
     /// Writes `feedrate.json` into `folder`.
@@ -124,7 +134,7 @@ impl fmt::Display for RunReport {
             f,
             "{} at NP {}: {} of {} epochs, {} each; {}, {}, batch {}",
             model.name,
-            self.np,
+            self.np(),
             figures.epochs_finished,
             train.epochs,
             text::counted(figures.steps_per_epoch, "step"),
@@ -183,7 +193,22 @@ impl fmt::Display for RunReport {
             text::fixed(first.p50, 2),
         )?;
         writeln!(f, "  retries        {}", figures.retries_in_words())?;
-        writeln!(f, "  waited for     {}", figures.verdict_in_words())
+        writeln!(f, "  waited for     {}", figures.verdict_in_words())?;
+        for (how, rank) in [("slowest", &figures.slowest_rank), ("fastest", &figures.fastest_rank)]
+        {
+            if let Some(rank) = rank {
+                let epochs = figures.epochs_finished;
+                writeln!(
+                    f,
+                    "  {how} rank   {}, {how} in {} of {epochs} epochs",
+                    rank, rank.epochs
+                )?;
+            }
+        }
+        if figures.per_node.len() > 1 {
+            writeln!(f, "  nodes          {}", figures.nodes_in_words())?;
+        }
+        Ok(())
     }
 }
 
@@ -195,14 +220,30 @@ mod tests {
     #[test]
     fn a_saved_run_is_read_back_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
-        let report = fixtures::known_delays();
-        report.save(folder.path()).unwrap();
-        assert_eq!(RunReport::load(folder.path()).unwrap(), report);
+        for report in [fixtures::known_delays(), fixtures::two_nodes()] {
+            report.save(folder.path()).unwrap();
+            assert_eq!(RunReport::load(folder.path()).unwrap(), report);
+        }
+    }
+
+    #[test]
+    fn a_run_without_the_node_of_rank_0_is_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut json = serde_json::to_value(fixtures::two_nodes()).unwrap();
+        json["nodes"][0]["ranks"] = serde_json::json!([2]);
+        std::fs::write(folder.path().join(FILE_NAME), json.to_string()).unwrap();
+        let error = RunReport::load(folder.path()).unwrap_err();
+        assert!(matches!(error, ReportError::Parse { .. }), "{error}");
     }
 
     #[test]
     fn the_text_of_a_run() {
         insta::assert_snapshot!(fixtures::known_delays());
+    }
+
+    #[test]
+    fn the_text_of_a_run_on_two_nodes() {
+        insta::assert_snapshot!(fixtures::two_nodes());
     }
 
     #[test]

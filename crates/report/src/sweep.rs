@@ -49,7 +49,7 @@ pub struct Sweep {
 /// Where a sweep ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Name of the host.
+    /// Name of the host; of several, that of rank 0.
     pub hostname: String,
     /// Its CPUs.
     pub logical_cpus: u32,
@@ -59,6 +59,10 @@ pub struct Environment {
     pub sha_extensions: bool,
     /// Its memory.
     pub memory_bytes: ByteCount,
+    /// The names of all hosts that the runs' ranks were on, each once; empty when every run was on one
+    /// node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// What was read from.
     pub store: Store,
 }
@@ -96,7 +100,7 @@ impl SweepRun {
     /// A run that came to its end. `folder` is relative to the sweep's.
     pub fn finished(report: &RunReport, folder: impl Into<String>, facts: ProcessFacts) -> Self {
         Self {
-            np: report.np,
+            np: report.np(),
             figures: report.figures(),
             wall_seconds: facts.wall,
             scaling_efficiency_percent: None,
@@ -154,6 +158,7 @@ impl Sweep {
                 cpu_model: host.cpu_model.clone(),
                 sha_extensions: host.sha_extensions,
                 memory_bytes: host.memory,
+                hosts: Vec::new(),
                 store,
             },
             workload,
@@ -163,9 +168,9 @@ impl Sweep {
 
     /// A single run as a sweep of one, so that both are shown by the same page.
     pub(crate) fn of_run(report: &RunReport) -> Self {
-        let RunReport { origin, workload, host, store, record, .. } = report;
-        let mut sweep =
-            Self::new(record.start, origin.clone(), workload.clone(), host, store.clone());
+        let RunReport { origin, workload, store, record, .. } = report;
+        let (origin, workload, store) = (origin.clone(), workload.clone(), store.clone());
+        let mut sweep = Self::new(record.start, origin, workload, report.host(), store);
         let facts = ProcessFacts { wall: Some(record.process.age), server_cpu: None };
         sweep.add(SweepRun::finished(report, "", facts));
         sweep
@@ -176,7 +181,7 @@ impl Sweep {
         self.runs.iter().find(|run| run.np == np)
     }
 
-    /// Adds a run and computes the scaling of all again.
+    /// Adds a run, computes the scaling of all again and names the hosts if there are several.
     pub fn add(&mut self, run: SweepRun) {
         self.runs.push(run);
         self.runs.sort_by_key(|run| run.np);
@@ -185,6 +190,20 @@ impl Sweep {
             run.scaling_efficiency_percent =
                 run.samples_per_second_each().zip(base).map(|(each, base)| 100.0 * each / base);
         }
+        self.environment.hosts = self.hosts();
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        let nodes = || self.runs.iter().map(|run| &run.figures.per_node);
+        let mut hosts: Vec<String> = Vec::new();
+        if nodes().any(|nodes| nodes.len() > 1) {
+            for node in nodes().flatten() {
+                if !hosts.contains(&node.host) {
+                    hosts.push(node.host.clone());
+                }
+            }
+        }
+        hosts
     }
 
     /// Whether every run reached the target: `None` as long as one is unknown and none missed it.
@@ -304,13 +323,24 @@ mod tests {
     }
 
     #[test]
+    fn several_hosts_are_named_each_once() {
+        let mut sweep = fixtures::sweep();
+        assert_eq!(sweep.environment.hosts, [""; 0]);
+        for np in [8, 3] {
+            let run = SweepRun::finished(&fixtures::two_nodes(), "", ProcessFacts::default());
+            sweep.add(SweepRun { np, ..run });
+        }
+        assert_eq!(sweep.environment.hosts, ["vm", "a", "b"]);
+    }
+
+    #[test]
     fn a_run_that_left_nothing_is_null_throughout() {
         let mut sweep = fixtures::sweep();
         sweep.add(SweepRun::failed(8, None, "NP8", ProcessFacts::default(), "no route"));
         let json = serde_json::to_value(&sweep).unwrap();
         let run = &json["runs"][3];
         assert_eq!(run["failed"], "no route");
-        for key in ["au_percent_mean", "bytes_read", "gets", "verdict", "wall_seconds"] {
+        for key in ["au_percent_mean", "bytes_read", "gets", "nodes", "verdict", "wall_seconds"] {
             assert_eq!(run[key], Value::Null, "{key}");
         }
         assert_eq!(sweep.target_met(), None);

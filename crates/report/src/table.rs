@@ -20,6 +20,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Whether there are no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// As Markdown, with a blank line behind it.
     pub(crate) fn markdown(&self) -> String {
         let line = |cells: &[String]| {

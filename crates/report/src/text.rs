@@ -45,6 +45,16 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
+/// Ascending numbers, those that follow each other joined: `0-3, 8`
+pub(crate) fn numbers(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    let words = runs.map(|run| match *run {
+        [first, _, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
 /// A number as short as it can be said: `322957`, `0.04755`.
 pub(crate) fn short(value: f64) -> String {
     format!("{value}")
@@ -116,6 +126,12 @@ mod tests {
             [0, 999, 1_000, 50_000, 1_234_567].map(grouped).join(" "),
             "0 999 1,000 50,000 1,234,567"
         );
+    }
+
+    #[test]
+    fn numbers_that_follow_each_other_are_joined() {
+        assert_eq!(numbers(&[0, 1, 2, 3, 8, 10, 11]), "0-3, 8, 10, 11");
+        assert_eq!(numbers(&[]), "");
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn settings(sweep: &Sweep) -> Vec<(String, String)> {
     let around = [
         ("store", store(&host.store)),
         ("store's location", location.clone()),
-        ("host", host.hostname.clone()),
+        ("host", if host.hosts.is_empty() { host.hostname.clone() } else { host.hosts.join(", ") }),
         ("host's CPUs", format!("{} × {}", host.logical_cpus, host.cpu_model)),
         ("host's memory", host.memory_bytes.to_string()),
         ("memory for batches", budget.map_or(text::UNKNOWN.to_owned(), |most| most.to_string())),

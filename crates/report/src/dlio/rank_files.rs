@@ -35,13 +35,15 @@ struct Epoch {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn of(report: &'a RunReport, epochs: &[(u32, &'a RankEpoch)]) -> Self {
-        let host = &report.host;
+    /// Of `rank` with its `epochs`; the facts are those of its own node.
+    pub(super) fn of(report: &'a RunReport, rank: u32, epochs: &[(u32, &'a RankEpoch)]) -> Self {
+        let node = report.nodes.of(rank).unwrap_or(report.nodes.first());
+        let host = &node.host;
         Self {
             host_memory_gib: host.memory.gib(),
             host_cpu_count: host.logical_cpus,
             host_processor_name: &host.cpu_model,
-            potential_caching: potential_caching(report),
+            potential_caching: potential_caching(report, node),
             host_cpuinfo: Ordered::pairs(&host.cpuinfo),
             host_meminfo: Ordered::pairs(&host.meminfo),
             epochs: Ordered(
@@ -50,7 +52,7 @@ impl<'a> Output<'a> {
                     .map(|(epoch, rank)| (epoch.to_string(), Epoch::of(report, rank)))
                     .collect(),
             ),
-            hostname: epochs.first().map_or(&host.hostname, |(_, rank)| &rank.host),
+            hostname: &host.hostname,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `summary.json` (spec/dlio.md 8.2, 8.3). The order of the fields is the order of the keys.
 
-use std::collections::BTreeSet;
-
 use feedrate_metrics::stats::{mean, stdev};
 use feedrate_metrics::throughput::nominal_mib_per_second;
 use feedrate_workload::Compat;
@@ -21,13 +19,14 @@ pub(super) struct Summary<'a> {
     num_files_train: u64,
     num_files_eval: u64,
     num_samples_per_file: u64,
-    host_cpu_count: [u32; 1],
+    host_cpu_count: Vec<u32>,
     host_processor_name: &'a str,
-    potential_caching: [u8; 1],
+    potential_caching: Vec<u8>,
     host_cpuinfo: Ordered<String>,
     host_meminfo: Ordered<String>,
     #[serde(rename = "host_memory_GB")]
-    host_memory_gib: [f64; 1],
+    host_memory_gib: Vec<f64>,
+    /// What the ranks of one node share; where nodes have different numbers of ranks, the largest.
     #[serde(rename = "data_size_per_host_GB")]
     data_size_per_host_gib: f64,
     epochs: u32,
@@ -62,29 +61,25 @@ struct Ours<'a> {
 
 impl<'a> Summary<'a> {
     pub(super) fn of(report: &'a RunReport, figures: &'a RunFigures) -> Self {
-        let RunReport { workload, host, record, .. } = report;
-        let hosts: BTreeSet<&str> = record
-            .epochs
-            .iter()
-            .flat_map(|epoch| &epoch.ranks)
-            .map(|rank| rank.host.as_str())
-            .collect();
+        let RunReport { workload, nodes, record, .. } = report;
+        let host = report.host();
+        let data_sizes = nodes.iter().map(|node| data_size_gib(report, node));
         Self {
             start: record.start.dlio(),
-            num_accelerators: report.np,
-            num_hosts: hosts.len().max(1),
+            num_accelerators: report.np(),
+            num_hosts: nodes.count(),
             hostname: &host.hostname,
             metric: Ordered(metric(report, figures)),
             num_files_train: workload.dataset.num_files_train,
             num_files_eval: workload.dataset.num_files_eval,
             num_samples_per_file: workload.dataset.num_samples_per_file,
-            host_cpu_count: [host.logical_cpus],
+            host_cpu_count: nodes.iter().map(|node| node.host.logical_cpus).collect(),
             host_processor_name: &host.cpu_model,
-            potential_caching: [potential_caching(report)],
+            potential_caching: nodes.iter().map(|node| potential_caching(report, node)).collect(),
             host_cpuinfo: Ordered::pairs(&host.cpuinfo),
             host_meminfo: Ordered::pairs(&host.meminfo),
-            host_memory_gib: [host.memory.gib()],
-            data_size_per_host_gib: data_size_gib(report),
+            host_memory_gib: nodes.iter().map(|node| node.host.memory.gib()).collect(),
+            data_size_per_host_gib: data_sizes.fold(0.0, f64::max),
             epochs: figures.epochs_finished,
             end: record.end.dlio(),
             feedrate: Ours {

@@ -54,7 +54,7 @@ impl fmt::Display for Averages<'_> {
         writeln!(f, "Averaged metric over all steps/epochs")?;
         writeln!(f, "[METRIC] {RULE}")?;
         // DLIO ends this line with a blank.
-        writeln!(f, "[METRIC] Number of Simulated Accelerators: {} ", report.np)?;
+        writeln!(f, "[METRIC] Number of Simulated Accelerators: {} ", report.np())?;
         if report.workload.workflow.train {
             let spreads = [
                 (figures.au_percent_mean, figures.au_percent_stdev),

@@ -74,7 +74,7 @@ impl Story<'_> {
     /// AU of `phase` on rank 0, and its throughput times the ranks.
     fn figures(&self, phase: &Phase) -> (Option<f64>, Option<f64>) {
         let figures = PhaseFigures::of(self.report);
-        let ranks = f64::from(self.report.np);
+        let ranks = f64::from(self.report.np());
         (
             self.logged(figures.au_percent(phase)),
             self.logged(figures.samples_per_second(phase).map(|one_rank| one_rank * ranks)),

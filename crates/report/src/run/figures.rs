@@ -14,8 +14,8 @@ use feedrate_metrics::verdict::{Verdict, verdict};
 use serde::{Deserialize, Serialize};
 
 use super::phase::PhaseFigures;
-use super::{Breakdown, RunReport};
-use crate::text::{UNKNOWN, counted, pass, percent, plus_minus, rate};
+use super::{Breakdown, NodeFigures, RankFigure, RunReport};
+use crate::text::{UNKNOWN, counted, numbers, pass, percent, plus_minus, rate};
 
 /// What is computed from a run's record. Field names are the keys of `sweep.json`'s runs and of the
 /// `feedrate` object in `summary.json`; `None` is null and means not known. Means and (population)
@@ -57,11 +57,11 @@ pub struct RunFigures {
     pub wall_samples_per_second_mean: Option<f64>,
     /// Bytes that arrived over the epochs' wall time, mean over epochs.
     pub wall_mib_per_second_mean: Option<f64>,
-    /// User and system time of the run's process.
+    /// User and system time of the run's processes.
     pub client_cpu_seconds: Option<Seconds>,
     /// The same for each GiB read.
     pub client_cpu_seconds_per_gib: Option<f64>,
-    /// The most memory the run's process had resident at once.
+    /// The most memory each of the run's processes had resident at once, added up.
     pub client_peak_rss_bytes: Option<ByteCount>,
     /// From sending a GET to its last byte.
     pub get_latency_ms: Percentiles,
@@ -78,6 +78,16 @@ pub struct RunFigures {
     pub endpoints: BTreeMap<String, EndpointCounts>,
     /// What the ranks waited for.
     pub verdict: Option<Verdict>,
+    /// The rank whose steps took longest over all epochs; `None` where there is one rank, or none is
+    /// slower than another.
+    pub slowest_rank: Option<RankFigure>,
+    /// The rank whose steps took least time.
+    pub fastest_rank: Option<RankFigure>,
+    /// How many nodes the ranks were on.
+    pub nodes: Option<u32>,
+    /// Each of them, that of rank 0 first.
+    #[serde(default)]
+    pub per_node: Vec<NodeFigures>,
     /// Where the time went.
     pub breakdown: Option<Breakdown>,
     /// Repeated attempts by kind.
@@ -176,6 +186,8 @@ impl RunFigures {
         let not_measurable = !record.epochs.is_empty() && au_mean.is_none();
         let bytes_read = record.requests.bytes;
         let cpu = record.process.cpu;
+        let [slowest_rank, fastest_rank] =
+            RankFigure::extremes(&record.epochs).map_or([None, None], |both| both.map(Some));
         Self {
             au_percent_mean: au_mean,
             au_percent_stdev: stdev_of(&au),
@@ -204,6 +216,10 @@ impl RunFigures {
             retries: Some(record.requests.retries_total()),
             endpoints: record.requests.endpoints.clone(),
             verdict: verdict(record),
+            slowest_rank,
+            fastest_rank,
+            nodes: Some(report.nodes.count() as u32),
+            per_node: NodeFigures::of(report),
             breakdown: Breakdown::of(record),
             retries_by_kind: record.requests.retries.clone(),
             time_to_first_step_seconds: record.time_to_first_step,
@@ -243,6 +259,18 @@ impl RunFigures {
             (Some(verdict), Some(breakdown)) => breakdown.explain(verdict),
             _ => UNKNOWN.to_owned(),
         }
+    }
+
+    /// `2: a with ranks 0, 2; b with rank 1`; of many nodes the first.
+    pub(crate) fn nodes_in_words(&self) -> String {
+        const MOST_NAMED: usize = 8;
+        let node = |node: &NodeFigures| {
+            let noun = if node.ranks.len() == 1 { "rank" } else { "ranks" };
+            format!("{} with {noun} {}", node.host, numbers(&node.ranks))
+        };
+        let named: Vec<String> = self.per_node.iter().take(MOST_NAMED).map(node).collect();
+        let more = if self.per_node.len() > MOST_NAMED { "; …" } else { "" };
+        format!("{}: {}{more}", self.per_node.len(), named.join("; "))
     }
 
     /// `3: 2 × 503, 1 × reset`
@@ -411,6 +439,27 @@ mod tests {
         close(figures.au_percent_mean, 25.0);
         close(figures.samples_per_second_mean, 10.0);
         assert_eq!(figures.evaluations_finished, 2);
+    }
+
+    #[test]
+    fn json_names_the_nodes_and_the_slowest_and_the_fastest_rank() {
+        let json = serde_json::to_value(fixtures::two_nodes().figures()).unwrap();
+        assert_eq!((&json["nodes"], &json["per_node"][1]["host"]), (&2.into(), &"b".into()));
+        for (key, rank, host) in [("slowest_rank", 1, "b"), ("fastest_rank", 0, "a")] {
+            assert_eq!((&json[key]["rank"], &json[key]["host"]), (&rank.into(), &host.into()));
+            assert!(json[key]["seconds"].is_f64(), "{json}");
+        }
+        let alone = fixtures::known_delays().figures();
+        assert_eq!((alone.nodes, alone.slowest_rank, alone.fastest_rank), (Some(1), None, None));
+    }
+
+    #[test]
+    fn of_many_nodes_the_first_are_named() {
+        let mut figures = fixtures::two_nodes().figures();
+        assert_eq!(figures.nodes_in_words(), "2: a with ranks 0, 2; b with rank 1");
+        figures.per_node = figures.per_node.into_iter().cycle().take(9).collect();
+        let words = figures.nodes_in_words();
+        assert!(words.starts_with("9: a with") && words.ends_with("b with rank 1; …"), "{words}");
     }
 
     #[test]

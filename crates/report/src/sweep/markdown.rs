@@ -12,7 +12,7 @@ use feedrate_workload::{
 use super::{Sweep, SweepRun};
 use crate::run::{Percentiles, cache_drops_in_words, compat_in_words, per_gib};
 use crate::table::Table;
-use crate::text::{UNKNOWN, counted, fixed, grouped, pass, percent, rate, short, time};
+use crate::text::{UNKNOWN, counted, fixed, grouped, numbers, pass, percent, rate, short, time};
 
 /// Windows that hold more than this share of an epoch read it nearly all at once.
 const WINDOW_WARNING_ABOVE: f64 = 0.25;
@@ -37,9 +37,11 @@ impl Sweep {
             page += &self.throughput_section();
         }
         page += &self.time_section();
+        page += &self.ranks_section();
         page += &self.latency_section();
         page += &self.endpoints_section();
         page += &self.cost_section();
+        page += &self.nodes_section();
         page += &self.loading_section();
         page += &self.raw_section(folder);
         page
@@ -89,14 +91,27 @@ impl Sweep {
                     .to_owned(),
             );
         }
-        let (data, memory) = (self.data_set_size(), self.environment.memory_bytes);
+        let (data, (whose, memory)) = (self.data_set_size(), self.memory());
         if self.environment.store.endpoint.is_none() && data < memory && !self.always_dropped() {
             warnings.push(format!(
-                "The data set ({data}) fits into this host's memory ({memory}): reads may come from \
-                 the page cache instead of the file system."
+                "The data set ({data}) fits into {whose} memory ({memory}): reads may come from the \
+                 page cache instead of the file system."
             ));
         }
         warnings
+    }
+
+    /// Whose page cache might hold the data set, and the memory there is for it: of several nodes, each
+    /// of which reads a part of the data set in an epoch, that of all.
+    fn memory(&self) -> (&'static str, ByteCount) {
+        if self.environment.hosts.is_empty() {
+            return ("this host's", self.environment.memory_bytes);
+        }
+        let of_nodes = self
+            .runs
+            .iter()
+            .map(|run| run.figures.per_node.iter().map(|node| node.memory_bytes.0).sum::<u64>());
+        ("the hosts'", ByteCount(of_nodes.max().unwrap_or_default()))
     }
 
     fn skips_checkpoints(&self) -> bool {
@@ -173,13 +188,16 @@ impl Sweep {
         let (host, workload) = (&self.environment, &self.workload);
         let (dataset, reader) = (&workload.dataset, &workload.reader);
         let sha = if host.sha_extensions { "with SHA extensions" } else { "no SHA extensions" };
-        let placed = if host.store.co_located { ", on this host" } else { "" };
+        let several = !host.hosts.is_empty();
+        let (here, all) =
+            if several { ("the first host", "the hosts") } else { ("this host", "this host") };
+        let placed = if host.store.co_located { format!(", on {here}") } else { String::new() };
         let store = match &host.store.endpoint {
             Some(endpoint) if host.store.embedded => {
                 format!("feedrate's own S3 test server in memory ({endpoint}{placed})")
             }
             Some(endpoint) => format!("{endpoint}{placed}"),
-            None => "a file system of this host".to_owned(),
+            None => format!("a file system of {all}"),
         };
         let place = if host.store.endpoint.is_some() { "Bucket / path" } else { "Folder" };
         let spread = match dataset.record_length_bytes_stdev {
@@ -188,7 +206,7 @@ impl Sweep {
         };
         let mut rows = vec![
             (
-                "Host",
+                if several { "First host" } else { "Host" },
                 format!(
                     "{}: {} CPUs ({}, {sha}), {} memory",
                     host.hostname, host.logical_cpus, host.cpu_model, host.memory_bytes
@@ -224,6 +242,9 @@ impl Sweep {
             ("AU target", format!("≥ {} %", percent(workload.metric.au))),
             ("Workload", self.origin.workload_name.clone()),
         ];
+        if several {
+            rows.insert(1, ("Hosts", host.hosts.join(", ")));
+        }
         if let Some(compat) = compat_in_words(workload.compat) {
             rows.push(("Compatibility", compat.to_owned()));
         }
@@ -244,7 +265,11 @@ impl Sweep {
                      training would also have to write its batches to memory, which these figures \
                      leave out.\n\n";
         }
-        if host.store.co_located {
+        if host.store.co_located && several {
+            text += "> **Storage and benchmark on one host.** The storage server shares the first \
+                     host's CPUs, memory and network with the simulated accelerators that run there. \
+                     With storage of its own, what the server takes from them would be free.\n\n";
+        } else if host.store.co_located {
             text += "> **Storage and benchmark on one host.** The storage server and the simulated \
                      accelerators share this host's CPUs, memory and loopback network. With storage \
                      of its own, what the server takes from them here would be free, and a real \
@@ -506,6 +531,42 @@ impl Sweep {
         )
     }
 
+    /// Which ranks the others waited for; empty where all are alike.
+    fn ranks_section(&self) -> String {
+        let mut table = Table::new([
+            "NP",
+            "Slowest rank",
+            "Its steps (s)",
+            "Slowest in epochs",
+            "Fastest rank",
+            "Its steps (s)",
+            "Fastest in epochs",
+        ]);
+        for run in &self.runs {
+            let figures = &run.figures;
+            if let (Some(slowest), Some(fastest)) = (&figures.slowest_rank, &figures.fastest_rank) {
+                let cells = [slowest, fastest].map(|rank| {
+                    [
+                        format!("{} on {}", rank.rank, rank.host),
+                        fixed(Some(rank.seconds.0), 2),
+                        format!("{} of {}", rank.epochs, figures.epochs_finished),
+                    ]
+                });
+                table.row([vec![run.np.to_string()], cells.concat()].concat());
+            }
+        }
+        if table.is_empty() {
+            return String::new();
+        }
+        format!(
+            "### Slowest and fastest accelerator\n\n{}A rank is the number of an accelerator. Its steps \
+             are what it needed by itself in the trainings of all epochs, waiting for data and \
+             computing, without the barriers at which it waited for others. A rank that is the slowest \
+             in all epochs is so by its host or its share of the data; by chance it would change.\n\n",
+            table.markdown()
+        )
+    }
+
     fn latency_section(&self) -> String {
         let mut table = Table::new([
             "NP",
@@ -593,17 +654,49 @@ impl Sweep {
         };
         format!(
             "### CPU and memory\n\n{}Read is what GETs brought in all epochs. Client CPU is the user \
-             and system time of a run's process from its start to its end, peak memory the most it \
-             had resident at once. {server}\n\n",
+             and system time of a run's processes from their start to their end, peak memory the most \
+             that each had resident at once, added up. {server}\n\n",
             table.markdown()
         )
+    }
+
+    /// What the nodes have and what was used there; empty unless a run was on several.
+    fn nodes_section(&self) -> String {
+        if self.environment.hosts.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new([
+            "NP",
+            "Node",
+            "Ranks",
+            "Processes",
+            "CPUs",
+            "Memory",
+            "Client CPU-s",
+            "Client peak memory",
+        ]);
+        for run in &self.runs {
+            for node in &run.figures.per_node {
+                table.row([
+                    run.np.to_string(),
+                    node.host.clone(),
+                    numbers(&node.ranks),
+                    node.processes.to_string(),
+                    node.logical_cpus.to_string(),
+                    node.memory_bytes.to_string(),
+                    fixed(node.client_cpu_seconds.map(|cpu| cpu.0), 2),
+                    node.client_peak_rss_bytes.map_or(UNKNOWN.to_owned(), |most| most.to_string()),
+                ]);
+            }
+        }
+        format!("### Nodes\n\n{}", table.markdown())
     }
 
     fn loading_section(&self) -> String {
         let Workload { reader, .. } = &self.workload;
         let budgets = self.runs.iter().filter_map(|run| run.figures.byte_budget_bytes);
         let budget = budgets.max().map_or(String::new(), |budget| {
-            format!(" Batches in memory are bounded to {budget} for the whole process.")
+            format!(" Batches in memory are bounded to {budget} in each process.")
         });
         let how = if reader.read_threads == 0 {
             "Each accelerator's own thread reads its batch, one file at a time; nothing is read while \
@@ -781,6 +874,31 @@ mod tests {
         let report = fixtures::known_delays();
         let page = report.to_markdown(Path::new("results/training/t0/run/20260512_173956"));
         insta::assert_snapshot!(page.replace(&fixtures::stamp().minute(), "2026-05-12 17:39"));
+    }
+
+    #[test]
+    fn the_page_of_a_run_on_two_nodes_names_them_and_the_slowest_rank() {
+        let mut report = fixtures::two_nodes();
+        let text = report.to_markdown(Path::new("x"));
+        for part in [
+            "| First host | a: 2 CPUs",
+            "| Hosts | a, b |",
+            "(http://127.0.0.1:9000, on the first host) |",
+            "| 3 | 1 on b | 1.58 | 2 of 2 | 0 on a | 0.98 | 2 of 2 |",
+            "| 3 | a | 0, 2 | 2 | 2 | 24.0 GiB | 2.50 | 300.0 MiB |",
+            "| 3 | b | 1 | 1 | 4 | 64.0 MiB | 1.00 | 200.0 MiB |",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        report.store = Store::folder("/data");
+        let text = report.to_markdown(Path::new("x"));
+        assert!(text.contains("| a file system of the hosts |"), "{text}");
+        assert!(text.contains("fits into the hosts' memory (24.1 GiB)"), "{text}");
+
+        let alone = page(&fixtures::sweep());
+        for part in ["### Nodes", "### Slowest", "| Hosts |", "first host"] {
+            assert!(!alone.contains(part), "{part} is in {alone}");
+        }
     }
 
     #[test]
