@@ -9,14 +9,31 @@
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use feedrate_metrics::units::ByteCount;
 use feedrate_s3_server::{FaultRule, MemoryLimit};
 
-pub(crate) const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("FEEDRATE_COMMIT"), ", features: none)");
+use crate::crew::CrewOptions;
+
+/// The version, with the commit and the features that this program was built with.
+pub(crate) const VERSION: &str = {
+    macro_rules! version {
+        ($features:literal) => {
+            concat!(
+                env!("CARGO_PKG_VERSION"),
+                " (commit ",
+                env!("FEEDRATE_COMMIT"),
+                ", features: ",
+                $features,
+                ")"
+            )
+        };
+    }
+    if cfg!(feature = "mpi") { version!("mpi") } else { version!("none") }
+};
 
 /// How many accelerators can this storage keep fed?
 ///
@@ -52,7 +69,7 @@ pub(crate) enum Command {
     },
     /// One training in a process of its own: reads its task from standard input
     #[command(hide = true, name = "train-task")]
-    TrainTask,
+    TrainTask(CrewArgs),
     /// The embedded server of a sweep: reads its settings from standard input
     #[command(hide = true, name = "serve-task")]
     ServeTask,
@@ -102,6 +119,38 @@ pub(crate) struct StoreArgs {
     /// Use the public AWS cloud: without this flag no public endpoint is ever contacted
     #[arg(long, conflicts_with_all = ["local", "endpoint_urls"])]
     pub(crate) aws: bool,
+}
+
+/// How the processes of an MPI launcher work together.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Many processes")]
+pub(crate) struct CrewArgs {
+    /// Under an MPI launcher, such as mpirun: ranks of each process [default: 1]
+    #[arg(long, value_name = "N")]
+    ranks_per_process: Option<NonZeroU32>,
+    /// How often processes tell each other that they are alive, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    heartbeat: Duration,
+    /// A process that was not heard of for so long is lost, and the run with it, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
+    dead_after: Duration,
+}
+
+impl CrewArgs {
+    pub(crate) fn options(&self) -> CrewOptions {
+        CrewOptions {
+            ranks_per_process: self.ranks_per_process.map(u32::from),
+            heartbeat: self.heartbeat,
+            dead_after: self.dead_after,
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration
+        .filter(|duration| (Duration::from_millis(1)..=Duration::from_hours(24)).contains(duration))
+        .ok_or_else(|| "accepts seconds from 0.001 to 86400".to_owned())
 }
 
 /// How uploads are made.
@@ -213,9 +262,11 @@ pub(crate) struct SweepArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
-    /// Number of accelerators
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) np: NonZeroU32,
+    /// Number of accelerators [default: 1, or what an MPI launcher started]
+    #[arg(long, value_name = "N")]
+    pub(crate) np: Option<NonZeroU32>,
+    #[command(flatten)]
+    pub(crate) crew: CrewArgs,
     /// Exit with code 3 when AU misses the workload's target
     #[arg(long)]
     pub(crate) require_au: bool,
@@ -233,6 +284,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct DatagenArgs {
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) crew: CrewArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             say(String::from_utf8_lossy(&script).trim_end());
             Ok(Outcome::Finished)
         }
-        Command::TrainTask => training::train_task(),
+        Command::TrainTask(args) => training::train_task(args.options()),
         Command::ServeTask => embedded::serve_task(),
     }
 }

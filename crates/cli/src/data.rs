@@ -1,19 +1,21 @@
 //! A workload's sets of files in a store: whether they can be made and read at all, making them,
 //! finding them, removing them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use feedrate_dataset::{
     DiscoverError, FileFormat, FileSet, GenerateOptions, GenerateProgress, GenerateSummary, Layout,
-    TrustError, discover, generate, remove, trusted,
+    Part, TrustError, discover, generate, remove, trusted,
 };
 use feedrate_loader::{BufferPool, Source};
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, GIB};
 use feedrate_storage::Store;
 use feedrate_workload::{Schedule, Split, Target, Workload};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use crate::exit::usage;
@@ -78,16 +80,17 @@ fn sets(access: &Access, workload: &Workload) -> anyhow::Result<Arc<[FileSet]>> 
     Ok(splits(workload).zip(formats).map(set).collect())
 }
 
-/// Generates `workload`'s files in the store behind `access`; returns where that is.
+/// Generates `workload`'s files, or this process's `part` of them, in the store behind `access`.
 ///
 /// The store is asked first for a listing of what cannot be there, so that a wrong endpoint, bucket or
 /// key is told by one quick request and not by as many uploads as go out at once.
 pub(crate) fn generate_into(
     access: &Access,
     workload: &Workload,
+    part: Part,
     runtime: &Handle,
     quiet: bool,
-) -> anyhow::Result<(GenerateSummary, String)> {
+) -> anyhow::Result<Generated> {
     let sets = sets(access, workload)?;
     let folder = sets[0].layout.folder();
     let requests = Arc::new(RequestStats::new());
@@ -95,7 +98,7 @@ pub(crate) fn generate_into(
     let location = format!("{folder} of {}", store.location());
     let nothing = format!("{folder}/.feedrate-preflight");
     runtime.block_on(store.list(&nothing, &mut |_| ()))?;
-    let done = Arc::new(GenerateProgress::new(&sets));
+    let done = Arc::new(GenerateProgress::new(&sets, part));
     let bar = progress::generation(done.total_bytes(), quiet);
     let shower = runtime.spawn({
         let (bar, done) = (bar.clone(), Arc::clone(&done));
@@ -109,7 +112,7 @@ pub(crate) fn generate_into(
     });
     let usual = GenerateOptions::default();
     let threads = workload.reader.write_threads.map_or(usual.threads, |threads| threads as usize);
-    let options = GenerateOptions { threads, ..usual };
+    let options = GenerateOptions { threads, part, ..usual };
     let outcome = runtime.block_on(generate(store, sets, options, &done));
     shower.abort();
     bar.finish_and_clear();
@@ -118,18 +121,43 @@ pub(crate) fn generate_into(
     if !retries.is_empty() {
         note(quiet, format_args!("uploads that were repeated, by reason: {retries:?}"));
     }
-    Ok((summary, location))
+    let GenerateSummary { files, bytes, elapsed } = summary;
+    Ok(Generated { files, bytes, seconds: elapsed.as_secs_f64(), location })
 }
 
-/// A finished generation in words.
-pub(crate) fn told(summary: &GenerateSummary) -> String {
-    let seconds = summary.elapsed.as_secs_f64();
-    format!(
-        "generated {} files, {}, in {seconds:.1} s ({:.2} GiB/s)",
-        summary.files,
-        ByteCount(summary.bytes),
-        summary.bytes as f64 / GIB / seconds.max(1e-9),
-    )
+/// What was generated, and where.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Generated {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) location: String,
+}
+
+impl Generated {
+    /// Together with what another process generated at the same time.
+    pub(crate) fn and(self, Self { files, bytes, seconds, .. }: Self) -> Self {
+        Self {
+            files: self.files + files,
+            bytes: self.bytes + bytes,
+            seconds: self.seconds.max(seconds),
+            location: self.location,
+        }
+    }
+}
+
+impl fmt::Display for Generated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "generated {} files, {}, in {:.1} s ({:.2} GiB/s) in {}",
+            self.files,
+            ByteCount(self.bytes),
+            self.seconds,
+            self.bytes as f64 / GIB / self.seconds.max(1e-9),
+            self.location,
+        )
+    }
 }
 
 /// Waits as long as `storage.post_generation_settle_seconds` says, where the files are objects.
@@ -158,29 +186,59 @@ impl Input {
         verify: bool,
         runtime: &Handle,
     ) -> anyhow::Result<Self> {
+        Self::with(access, workload, verify, |store, split| {
+            runtime.block_on(find(store, workload, split, access.prefix()))
+        })
+    }
+
+    /// Opens the store for sets that another process has found.
+    pub(crate) fn of(
+        access: &Access,
+        workload: &Workload,
+        verify: bool,
+        layouts: Vec<Layout>,
+    ) -> anyhow::Result<Self> {
+        let mut layouts = layouts.into_iter();
+        Self::with(access, workload, verify, |_, split| {
+            layouts
+                .next()
+                .with_context(|| format!("nobody has found the files of {}", split.folder()))
+        })
+    }
+
+    fn with(
+        access: &Access,
+        workload: &Workload,
+        verify: bool,
+        mut layout: impl FnMut(&dyn Store, Split) -> anyhow::Result<Layout>,
+    ) -> anyhow::Result<Self> {
         let requests = Arc::new(RequestStats::new());
         let pool = BufferPool::new();
         let real =
             if workload.reads_storage() { Some(access.open(Arc::clone(&requests))?) } else { None };
-        let source = |split, format: FileFormat| -> anyhow::Result<Source> {
+        let mut source = |split, format: FileFormat| -> anyhow::Result<Source> {
             let store = if let Some(store) = &real {
                 Arc::clone(store)
             } else {
                 let mean = format.total_bytes() / format.files().max(1);
                 simulated(mean, Arc::clone(&requests))
             };
-            let layout = runtime.block_on(find(&*store, workload, split, access.prefix()))?;
+            let layout = layout(&*store, split)?;
             Ok(Source { store, layout, format, verify, pool: Arc::clone(&pool) })
         };
-        let [trained, evaluated] = FileFormat::both(&workload.dataset)?;
-        let training = source(Split::Train, trained)?;
-        let evaluates = workload.workflow.evaluates();
-        let evaluation = evaluates.then(|| source(Split::Valid, evaluated)).transpose()?;
+        let [train, valid] = FileFormat::both(&workload.dataset)?;
+        let training = source(Split::Train, train)?;
+        let valid = Some(valid).filter(|_| workload.workflow.evaluates());
+        let evaluation = valid.map(|format| source(Split::Valid, format)).transpose()?;
         Ok(Self { training, evaluation, requests })
     }
-}
 
-impl Input {
+    /// The names of the files, as [`Input::of`] takes them.
+    pub(crate) fn layouts(&self) -> Vec<Layout> {
+        let sources = [&self.training].into_iter().chain(&self.evaluation);
+        sources.map(|source| source.layout.clone()).collect()
+    }
+
     /// The sets of `workload`: under the names that were found, and one that nobody has looked for under
     /// those that generating gives it.
     pub(crate) fn found(&self, workload: &Workload, access: &Access) -> Found {

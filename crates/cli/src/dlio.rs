@@ -1,7 +1,6 @@
 //! `dlio_benchmark` and `dlio_benchmark_query`: DLIO's command line in front of the same run.
 
 use std::fs;
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use feedrate_report::ConfiguredValue;
@@ -13,14 +12,14 @@ use feedrate_workload::{Request, Resolved, Source, compose, resolve};
 use crate::args::{UploadArgs, VERSION, default_byte_budget};
 use crate::commands::run::outcome_of;
 use crate::commands::{note_warnings, runtime, settled};
+use crate::crew::{Crew, CrewOptions};
 use crate::data::{self, with_hint};
 use crate::environment::Environment;
 use crate::exit::{Outcome, logged, usage};
-use crate::interrupt::exit_on_signal;
-use crate::launcher::refuse_ranks;
+use crate::launcher;
 use crate::output::{say, tell};
 use crate::store::Access;
-use crate::training::{Message, Results, Task};
+use crate::training::{Message, Play, Played, Results, Task, nodes};
 
 /// What a call is made of.
 struct Call {
@@ -89,6 +88,9 @@ Usage: dlio_benchmark [OPTION | OVERRIDE]...
   --cfg, -c job              print the composed configuration and end
   --resolve                  with --cfg or --help: replace ${...} by what they stand for
   --np N                     ranks, all in this process (default 1)
+  --ranks-per-process N      under an MPI launcher: ranks of each process (default 1)
+  --heartbeat SECONDS        how often processes tell each other that they are alive (default 1)
+  --dead-after SECONDS       a process that was not heard of for so long is lost (default 6)
   --compat WHOSE             numbers and defaults as in one of the originals: mlcommons, upstream
   --strict                   refuse unknown keys and variables, and AU that cannot be measured
   --prefer-user              of workloads with one name, the one in --config-dir and not the built-in one
@@ -100,21 +102,75 @@ Usage: dlio_benchmark [OPTION | OVERRIDE]...
 /// `dlio_benchmark`.
 pub(crate) fn benchmark() -> anyhow::Result<Outcome> {
     let call = Call::capture()?;
+    // What is printed instead of a run is printed once.
+    let prints = launcher::rank(&call.environment.variables).is_none_or(|rank| rank == 0);
     match call.command_line.action {
+        Action::Run => return run(&call),
+        _ if !prints => {}
         Action::Help { resolve } => call.help(resolve)?,
         Action::Version => say(format_args!("dlio_benchmark {VERSION}")),
         Action::ShowConfig { resolve } => say(call.composed(resolve)?.trim_end()),
-        Action::Run => return run(&call),
     }
     Ok(Outcome::Finished)
 }
 
 fn run(call: &Call) -> anyhow::Result<Outcome> {
+    let crew = Crew::join(&call.environment, crew_options(&call.command_line))?;
+    let result = play(call, &crew);
+    crew.close(result)
+}
+
+fn crew_options(line: &CommandLine) -> CrewOptions {
+    let usual = CrewOptions::default();
+    CrewOptions {
+        ranks_per_process: line.ranks_per_process.map(u32::from),
+        heartbeat: line.heartbeat.unwrap_or(usual.heartbeat),
+        dead_after: line.dead_after.unwrap_or(usual.dead_after),
+    }
+}
+
+fn play(call: &Call, crew: &Crew) -> anyhow::Result<Outcome> {
+    let runtime = runtime()?;
+    crew.watch_signals(runtime.handle(), "epochs that were finished are kept");
+    let task = crew.share(|| prepare(call, crew))?;
+    let begin = |nodes| {
+        Results::begin(task.clone(), nodes, |message| {
+            if let Message::Note(text) = message {
+                tell(text);
+            }
+        })
+    };
+    let results = nodes(crew, task.np)?.map(begin).transpose()?;
+    let results = results.as_ref();
+    let quiet = !crew.is_first();
+    let play = Play { crew, task: &task, results, runtime: runtime.handle(), quiet };
+    match play.everything(None) {
+        Ok(Played { report: None, .. }) => Ok(Outcome::Finished),
+        Ok(Played { report: Some(report), .. }) => {
+            say(report.to_string().trim_end());
+            outcome_of(&report, call.command_line.strict, false)
+        }
+        Err(error) => {
+            let how = || ". To generate it, add ++workload.workflow.generate_data=True".to_owned();
+            let error = with_hint(error, how);
+            Err(match results {
+                // The log is on stderr, too.
+                Some(results) => {
+                    results.failed(&error);
+                    logged(error)
+                }
+                None => error,
+            })
+        }
+    }
+}
+
+/// Everything that the run needs, with its folder and the snapshot in it.
+fn prepare(call: &Call, crew: &Crew) -> anyhow::Result<Task> {
     let Call { environment, command_line, request } = call;
-    refuse_ranks(&environment.variables)?;
+    let np = crew.ranks(command_line.np.map(u32::from))?;
     let resolved = resolve(request)?;
     note_warnings(false, [&resolved]);
-    let np = command_line.np.map_or(1, u32::from);
     let workload = settled(&resolved, np);
     data::check(&workload, np)?;
     let access = Access::new(&resolved, &UploadArgs::default(), environment)?;
@@ -122,10 +178,7 @@ fn run(call: &Call) -> anyhow::Result<Outcome> {
     let folder = workload.output.folder.clone().unwrap_or_else(|| run.dir.clone());
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the output folder {}", folder.display()))?;
-
-    let runtime = runtime()?;
-    exit_on_signal(runtime.handle(), "epochs that were finished are kept");
-    let task = Task {
+    Ok(Task {
         workload,
         configuration: resolved.values.iter().map(ConfiguredValue::from).collect(),
         np,
@@ -135,29 +188,7 @@ fn run(call: &Call) -> anyhow::Result<Outcome> {
         byte_budget: default_byte_budget(),
         folder,
         log_on_stderr: true,
-    };
-    let results = Results::begin(task, |message| {
-        if let Message::Note(text) = message {
-            tell(text);
-        }
-    })?;
-    match results.play(None, runtime.handle(), false) {
-        Ok(None) => Ok(Outcome::Finished),
-        Ok(Some(report)) => {
-            say(report.to_string().trim_end());
-            outcome_of(&report, command_line.strict, false)
-        }
-        Err(error) => {
-            let how = || ". To generate it, add ++workload.workflow.generate_data=True".to_owned();
-            Err(told(&results, with_hint(error, how)))
-        }
-    }
-}
-
-/// `error`, which the log has said to the user.
-fn told(results: &Arc<Results>, error: anyhow::Error) -> anyhow::Error {
-    results.failed(&error);
-    logged(error)
+    })
 }
 
 /// Makes the run's folder with the snapshot of the configuration in it.

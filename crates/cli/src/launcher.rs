@@ -25,6 +25,12 @@ pub(crate) fn refuse_ranks(variables: &BTreeMap<String, String>) -> anyhow::Resu
     }
 }
 
+/// The number that a launcher gave this process, if one did.
+pub(crate) fn rank(variables: &BTreeMap<String, String>) -> Option<u32> {
+    let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK"];
+    names.into_iter().find_map(|name| variables.get(name)?.trim().parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod crew;
 mod data;
 mod dlio;
 mod embedded;

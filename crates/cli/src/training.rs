@@ -10,19 +10,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use feedrate_metrics::process::hostname;
 use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::units::ByteCount;
-use feedrate_ranks::in_process;
 use feedrate_report::dlio::write_results;
 use feedrate_report::folders::remove_results;
 use feedrate_report::log::{DlioLog, Event};
-use feedrate_report::{ConfiguredValue, HostFacts, Origin, ReportError, RunReport};
+use feedrate_report::{
+    ConfiguredValue, HostFacts, NodeFacts, Nodes, Origin, ReportError, RunReport,
+};
 use feedrate_training::{EvaluationSet, Job, Observer, Progress, ProgressNow};
 use feedrate_workload::{Schedule, Workload};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use crate::data::{self, Input};
+use crate::crew::{Crew, CrewOptions};
+use crate::data::{self, Generated, Input};
+use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::output::note;
 use crate::profiler::Iostat;
@@ -80,7 +84,7 @@ impl fmt::Display for Kept {
 /// Puts a task's log and results on disk as they come.
 pub(crate) struct Results {
     task: Task,
-    host: HostFacts,
+    nodes: Nodes,
     log: DlioLog,
     finished_epochs: AtomicU32,
     tell: Box<dyn Fn(Message) + Send + Sync>,
@@ -90,13 +94,14 @@ impl Results {
     /// Begins the log in the task's folder. `tell` hears of what happens, perhaps from another thread.
     pub(crate) fn begin(
         task: Task,
+        nodes: Nodes,
         tell: impl Fn(Message) + Send + Sync + 'static,
     ) -> anyhow::Result<Arc<Self>> {
         let output = &task.workload.output;
         let log = DlioLog::create(&task.folder.join(&output.log_file), output.log_level)?;
         let log = if task.log_on_stderr { log.also_on_stderr() } else { log };
         let (finished_epochs, tell) = (AtomicU32::new(0), Box::new(tell));
-        let results = Self { host: HostFacts::read()?, task, log, finished_epochs, tell };
+        let results = Self { task, nodes, log, finished_epochs, tell };
         let Task { workload, np, .. } = &results.task;
         results.log.event(&Event::Running { workflow: workload.workflow, processes: *np })?;
         if let Some(caveat) = data::caveat(workload) {
@@ -105,97 +110,28 @@ impl Results {
         Ok(Arc::new(results))
     }
 
-    /// Does everything that the task's workflow asks for. `input` is opened after generating, or was
-    /// before. A run that only generates has no report.
-    pub(crate) fn play(
-        self: &Arc<Self>,
-        input: Option<Input>,
-        runtime: &Handle,
-        quiet: bool,
-    ) -> anyhow::Result<Option<RunReport>> {
-        let Task { workload, access, verify, .. } = &self.task;
-        if workload.workflow.generate_data {
-            self.log.event(&Event::GenerationStarting)?;
-            let (summary, location) = data::generate_into(access, workload, runtime, quiet)?;
-            self.log.event(&Event::GenerationDone)?;
-            self.tell(Message::Note(format!("{} in {location}", data::told(&summary))));
-        }
-        if !workload.workflow.train {
-            return Ok(None);
-        }
-        if workload.workflow.generate_data {
-            data::settle(workload, runtime, quiet);
-        }
-        let input = match input {
-            Some(input) => input,
-            None => Input::open(access, workload, *verify, runtime)?,
-        };
-        let found = input.found(workload, access);
-        let report = self.train(input, runtime)?;
-        if !workload.dataset.keep_files && workload.reads_storage() {
-            let removed = found.remove(runtime)?;
-            self.tell(Message::Note(format!("removed the {removed} files of the data set")));
-        }
-        Ok(Some(report))
-    }
-
     /// Notes in the log why the run failed, but not on stderr, where whoever called says it.
     pub(crate) fn failed(&self, error: &anyhow::Error) {
         // What cannot be written now could not be told any better.
         let _ = self.log.error(&format!("{error:#}"));
     }
 
-    fn train(self: &Arc<Self>, input: Input, runtime: &Handle) -> anyhow::Result<RunReport> {
-        let Task { workload, np, access, byte_budget, folder, .. } = &self.task;
-        let schedule = Schedule::new(workload, *np)?;
-        // What fails from here on must not leave an earlier run's results to pass for its own. What
-        // failed before has not touched them.
-        remove_results(folder)?;
-        let profiler = Iostat::start(workload, folder)?;
-        self.log.event(&Event::MaxSteps { workload, schedule })?;
+    /// Logs what the training will be, and takes away what an earlier run left: what fails from here on
+    /// must not leave its results to pass for its own; what failed before has not touched them.
+    fn expect(&self, schedule: &Schedule, evaluation: Option<&Schedule>) -> anyhow::Result<()> {
+        let workload = &self.task.workload;
+        remove_results(&self.task.folder)?;
+        self.log.event(&Event::MaxSteps { workload, schedule: *schedule })?;
         if let Some(steps) = workload.train.total_training_steps {
             let epochs = workload.train.epochs;
             self.log.event(&Event::TotalTrainingSteps { steps, epochs })?;
         }
-        self.warn_of_dropped(&schedule)?;
-        let evaluation = match (Schedule::evaluation(workload, *np)?, input.evaluation) {
-            (Some(schedule), Some(source)) => {
-                self.log.event(&Event::StepsPerEvaluation { workload, schedule })?;
-                self.warn_of_dropped(&schedule)?;
-                Some(EvaluationSet { schedule, source: Arc::new(source) })
-            }
-            _ => None,
-        };
-        let job = Job {
-            workload: workload.clone(),
-            schedule,
-            source: Arc::new(input.training),
-            evaluation,
-            requests: input.requests,
-            byte_budget: *byte_budget,
-            co_located: access.shown.co_located,
-            host: self.host.hostname.clone(),
-            runtime: runtime.clone(),
-        };
-        self.tell(Message::Note(bounds(&job)));
-        let progress = Arc::new(Progress::default());
-        let teller = runtime.spawn({
-            let (progress, results) = (Arc::clone(&progress), Arc::clone(self));
-            async move {
-                loop {
-                    tokio::time::sleep(TELL_EVERY).await;
-                    results.tell(progress.now().into());
-                }
-            }
-        });
-        let observer: Arc<dyn Observer> = Arc::<Self>::clone(self);
-        let outcome = feedrate_training::run(job, in_process::world(*np), observer, progress);
-        teller.abort();
-        if let Some(complaint) = profiler.and_then(Iostat::finish) {
-            self.warn(&complaint)?;
+        self.warn_of_dropped(schedule)?;
+        if let Some(schedule) = evaluation {
+            self.log.event(&Event::StepsPerEvaluation { workload, schedule: *schedule })?;
+            self.warn_of_dropped(schedule)?;
         }
-        let record = outcome.map_err(|error| anyhow!(error).context(self.what_is_kept()))?;
-        self.finish(&record.context("all ranks are in this process, rank 0 among them")?)
+        Ok(())
     }
 
     fn warn_of_dropped(&self, schedule: &Schedule) -> anyhow::Result<()> {
@@ -230,13 +166,12 @@ impl Results {
     }
 
     fn report(&self, record: &RunRecord) -> RunReport {
-        let Task { origin, workload, access, np, configuration, .. } = &self.task;
+        let Task { origin, workload, access, configuration, .. } = &self.task;
         let mut report = RunReport::new(
             origin.clone(),
             workload.clone(),
-            self.host.clone(),
+            self.nodes.clone(),
             access.shown.clone(),
-            *np,
             record.clone(),
         );
         report.configuration.clone_from(configuration);
@@ -272,14 +207,183 @@ impl Results {
     }
 }
 
-/// What the loaders may hold, for the user.
-fn bounds(job: &Job) -> String {
-    let ranks = job.schedule.ranks;
-    let most = job.most_held(ranks);
-    format!(
-        "batches and files read ahead take at most {most} ({ranks} x {})",
-        ByteCount(most.0 / u64::from(ranks))
-    )
+/// Facts about the nodes of a job with so many `ranks`; only in the first process.
+pub(crate) fn nodes(crew: &Crew, ranks: u32) -> anyhow::Result<Option<Nodes>> {
+    let mut facts = crew.collect(|| {
+        let mut facts = HostFacts::read()?;
+        if let Some(name) = crew.node_name() {
+            name.clone_into(&mut facts.hostname);
+        }
+        Ok(facts)
+    })?;
+    if !crew.is_first() {
+        return Ok(None);
+    }
+    // From behind, so that what is taken does not move what is still to be taken.
+    let mut nodes: Vec<NodeFacts> = crew
+        .nodes(ranks)
+        .into_iter()
+        .rev()
+        .map(|(process, ranks)| NodeFacts { host: facts.remove(process), ranks })
+        .collect();
+    nodes.reverse();
+    Ok(Some(Nodes::try_from(nodes)?))
+}
+
+/// What came of a run, in its first process; nothing in the others.
+pub(crate) struct Played {
+    /// What was generated, if the workflow asks for that.
+    pub(crate) generated: Option<Generated>,
+    /// What was measured, unless nothing but data was made.
+    pub(crate) report: Option<RunReport>,
+}
+
+/// One run, as one of its processes plays it. The first process has the results.
+pub(crate) struct Play<'a> {
+    pub(crate) crew: &'a Crew,
+    pub(crate) task: &'a Task,
+    pub(crate) results: Option<&'a Arc<Results>>,
+    pub(crate) runtime: &'a Handle,
+    pub(crate) quiet: bool,
+}
+
+impl Play<'_> {
+    /// Does everything that the task's workflow asks for. The first process may have opened its `input`
+    /// before; else it is opened after generating.
+    pub(crate) fn everything(&self, input: Option<Input>) -> anyhow::Result<Played> {
+        let Task { workload, access, .. } = self.task;
+        let generated = if workload.workflow.generate_data { self.generate()? } else { None };
+        if !workload.workflow.train {
+            return Ok(Played { generated, report: None });
+        }
+        let input = self.open(input)?;
+        let found = input.found(workload, access);
+        let report = self.train(input)?;
+        if self.crew.is_first() && !workload.dataset.keep_files && workload.reads_storage() {
+            let removed = found.remove(self.runtime)?;
+            self.tell(format!("removed the {removed} files of the data set"));
+        }
+        Ok(Played { generated, report })
+    }
+
+    fn generate(&self) -> anyhow::Result<Option<Generated>> {
+        let Task { workload, access, .. } = self.task;
+        self.log(&Event::GenerationStarting)?;
+        let quiet = self.quiet || !self.crew.is_first();
+        let parts = self.crew.collect(|| {
+            data::generate_into(access, workload, self.crew.part(), self.runtime, quiet)
+        })?;
+        let all = parts.into_iter().reduce(Generated::and);
+        if let Some(all) = &all {
+            self.log(&Event::GenerationDone)?;
+            self.tell(all.to_string());
+            if workload.workflow.train {
+                data::settle(workload, self.runtime, self.quiet);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens the store in every process; the first one finds the files for all.
+    fn open(&self, input: Option<Input>) -> anyhow::Result<Input> {
+        let Task { workload, access, verify, .. } = self.task;
+        let mut own = input;
+        let layouts = self.crew.share(|| {
+            let input = match own.take() {
+                Some(input) => input,
+                None => Input::open(access, workload, *verify, self.runtime)?,
+            };
+            let layouts = input.layouts();
+            own = Some(input);
+            Ok(layouts)
+        })?;
+        match own {
+            Some(input) => Ok(input),
+            None => Input::of(access, workload, *verify, layouts),
+        }
+    }
+
+    /// Trains, and leaves the report in the first process.
+    pub(crate) fn train(&self, input: Input) -> anyhow::Result<Option<RunReport>> {
+        let Task { workload, np, access, byte_budget, .. } = self.task;
+        let schedule = Schedule::new(workload, *np)?;
+        let evaluated = Schedule::evaluation(workload, *np)?;
+        if let Some(results) = self.results {
+            results.expect(&schedule, evaluated.as_ref())?;
+        }
+        let evaluation = evaluated
+            .zip(input.evaluation)
+            .map(|(schedule, source)| EvaluationSet { schedule, source: Arc::new(source) });
+        let host = match self.crew.node_name() {
+            Some(name) => name.to_owned(),
+            None => hostname().context("cannot tell the name of this host")?,
+        };
+        let worlds = self.crew.worlds(*np)?;
+        let job = Job {
+            workload: workload.clone(),
+            schedule,
+            source: Arc::new(input.training),
+            evaluation,
+            requests: input.requests,
+            byte_budget: *byte_budget,
+            co_located: access.shown.co_located,
+            host,
+            runtime: self.runtime.clone(),
+        };
+        let Some(results) = self.results else {
+            feedrate_training::run(job, worlds, Arc::new(Nobody), Arc::default())?;
+            return Ok(None);
+        };
+        let ranks_here = worlds.len() as u32;
+        let most = job.most_held(ranks_here);
+        let each = ByteCount(most.0 / u64::from(ranks_here));
+        self.tell(format!(
+            "batches and files read ahead take at most {most} ({ranks_here} x {each})"
+        ));
+        let profiler = Iostat::start(workload, &self.task.folder)?;
+        let progress = Arc::new(Progress::default());
+        let teller = self.runtime.spawn({
+            let (progress, results) = (Arc::clone(&progress), Arc::clone(results));
+            async move {
+                loop {
+                    tokio::time::sleep(TELL_EVERY).await;
+                    results.tell(progress.now().into());
+                }
+            }
+        });
+        let observer: Arc<dyn Observer> = Arc::<Results>::clone(results);
+        let outcome = feedrate_training::run(job, worlds, observer, progress);
+        teller.abort();
+        if let Some(complaint) = profiler.and_then(Iostat::finish) {
+            results.warn(&complaint)?;
+        }
+        let record = outcome.map_err(|error| anyhow!(error).context(results.what_is_kept()))?;
+        let record = record.context("the run ended without a record")?;
+        results.finish(&record).map(Some)
+    }
+
+    fn log(&self, event: &Event<'_>) -> anyhow::Result<()> {
+        self.results.map_or(Ok(()), |results| Ok(results.log.event(event)?))
+    }
+
+    fn tell(&self, text: String) {
+        if let Some(results) = self.results {
+            results.tell(Message::Note(text));
+        }
+    }
+}
+
+/// The observer of a process that has no results.
+struct Nobody;
+
+impl Observer for Nobody {
+    fn epoch_starts(&self, _: u32, _: u64) {}
+
+    fn warned(&self, _: &str) {}
+
+    fn epoch_ended(&self, _: &RunRecord) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl Observer for Results {
@@ -314,35 +418,50 @@ pub(crate) fn show(bar: &indicatif::ProgressBar, steps: u64, quiet: bool, messag
     }
 }
 
-/// The child's side of a sweep's training.
-pub(crate) fn train_task() -> anyhow::Result<Outcome> {
+/// The side of a sweep's training that its child is, or the several processes that a launcher made of it.
+pub(crate) fn train_task(options: CrewOptions) -> anyhow::Result<Outcome> {
     use std::io::{BufRead, Write, stdin, stdout};
 
-    let mut line = String::new();
-    stdin().lock().read_line(&mut line)?;
-    let task: Task =
-        serde_json::from_str(&line).context("train-task is started by `feedrate sweep` alone")?;
-    // The parent never writes a second line: reading ends when it does, and so does this process.
-    std::thread::spawn(|| {
-        let mut rest = String::new();
-        let _ = stdin().lock().read_line(&mut rest);
-        std::process::exit(i32::from(crate::exit::INTERRUPTED));
-    });
+    let environment = Environment::capture()?;
+    let crew = Crew::join(&environment, options)?;
     let tell = |message: Message| {
         if let Ok(line) = serde_json::to_string(&message) {
             let _ = writeln!(stdout().lock(), "{line}");
         }
     };
+    let read = || {
+        let mut line = String::new();
+        stdin().lock().read_line(&mut line)?;
+        let task: Task = serde_json::from_str(&line)
+            .context("train-task is started by `feedrate sweep` alone")?;
+        // The parent never writes a second line: reading ends when it does, and so does this process.
+        std::thread::spawn(|| {
+            let mut rest = String::new();
+            let _ = stdin().lock().read_line(&mut rest);
+            std::process::exit(i32::from(crate::exit::INTERRUPTED));
+        });
+        Ok(task)
+    };
     let runtime = crate::commands::runtime()?;
-    let outcome = Input::open(&task.access, &task.workload, task.verify, runtime.handle())
-        .and_then(|input| Results::begin(task, tell)?.train(input, runtime.handle()));
-    if let Err(error) = &outcome {
+    let train = || {
+        let task = crew.share(read)?;
+        crew.watch_signals(runtime.handle(), "epochs that were finished are kept");
+        let nodes = nodes(&crew, task.np)?;
+        let results = nodes.map(|nodes| Results::begin(task.clone(), nodes, tell)).transpose()?;
+        let results = results.as_ref();
+        let play =
+            Play { crew: &crew, task: &task, results, runtime: runtime.handle(), quiet: true };
+        play.open(None).and_then(|input| play.train(input))
+    };
+    let outcome = train();
+    if let (true, Err(error)) = (crew.is_first(), &outcome) {
         // What is kept, and where, the sweep says itself.
         let causes = error.chain().skip(usize::from(error.is::<Kept>()));
         let causes: Vec<String> = causes.map(ToString::to_string).collect();
         tell(Message::Failed(causes.join(": ")));
     }
+    let failed = crew.close(outcome.map(|_| Outcome::Finished)).is_err();
     // Whatever a failed rank left running ends here.
     runtime.shutdown_background();
-    std::process::exit(i32::from(outcome.is_err()))
+    std::process::exit(i32::from(failed))
 }

@@ -1,39 +1,41 @@
 //! `feedrate datagen`: a workload's data set, made in a store.
 
 use feedrate_report::Origin;
-use serde_json::json;
 
 use super::{note_warnings, runtime};
 use crate::args::{DatagenArgs, StoreArgs, WorkloadArgs};
-use crate::data::{generate_into, told};
+use crate::crew::Crew;
+use crate::data::{Generated, generate_into};
 use crate::environment::Environment;
 use crate::exit::Outcome;
-use crate::interrupt::exit_on_signal;
-use crate::launcher::refuse_ranks;
 use crate::output::{say, say_json};
 use crate::store::{Access, require_named, resolve_workload};
 
 pub(super) fn run(args: &DatagenArgs) -> anyhow::Result<Outcome> {
     let environment = Environment::capture()?;
-    refuse_ranks(&environment.variables)?;
-    let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), &environment)?;
-    require_named(&resolved, "datagen")?;
-    note_warnings(args.show.quiet, [&resolved]);
-    let access = Access::new(&resolved, &args.upload, &environment)?;
+    let crew = Crew::join(&environment, args.crew.options())?;
+    let result = generate(args, &environment, &crew);
+    crew.close(result)
+}
+
+fn generate(args: &DatagenArgs, environment: &Environment, crew: &Crew) -> anyhow::Result<Outcome> {
+    let quiet = args.show.quiet || !crew.is_first();
+    let (workload, access) = crew.share(|| {
+        let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), environment)?;
+        require_named(&resolved, "datagen")?;
+        note_warnings(quiet, [&resolved]);
+        let access = Access::new(&resolved, &args.upload, environment)?;
+        Ok((resolved.workload, access))
+    })?;
     let runtime = runtime()?;
-    exit_on_signal(runtime.handle(), "files that were stored stay where they are");
-    let (summary, location) =
-        generate_into(&access, &resolved.workload, runtime.handle(), args.show.quiet)?;
+    crew.watch_signals(runtime.handle(), "files that were stored stay where they are");
+    let parts =
+        crew.collect(|| generate_into(&access, &workload, crew.part(), runtime.handle(), quiet))?;
+    let Some(all) = parts.into_iter().reduce(Generated::and) else { return Ok(Outcome::Finished) };
     if args.show.json {
-        let figures = json!({
-            "files": summary.files,
-            "bytes": summary.bytes,
-            "seconds": summary.elapsed.as_secs_f64(),
-            "location": location,
-        });
-        say_json(&figures)?;
+        say_json(&all)?;
     } else {
-        say(format_args!("{} in {location}", told(&summary)));
+        say(all);
     }
     Ok(Outcome::Finished)
 }

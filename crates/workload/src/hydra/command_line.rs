@@ -6,6 +6,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Composition;
 use crate::overrides::Override;
@@ -21,8 +22,14 @@ pub struct CommandLine {
     /// The overrides in their order, `workload=NAME` and those of `hydra` among them. `--compat` is
     /// one too, below all others.
     pub overrides: Vec<Override>,
-    /// Ranks in this process (`--np`).
+    /// Ranks of the run (`--np`).
     pub np: Option<NonZeroU32>,
+    /// Ranks of each process that an MPI launcher started (`--ranks-per-process`).
+    pub ranks_per_process: Option<NonZeroU32>,
+    /// How often processes tell each other that they are alive (`--heartbeat`).
+    pub heartbeat: Option<Duration>,
+    /// A process that was not heard of for so long is lost (`--dead-after`).
+    pub dead_after: Option<Duration>,
     /// Whether unknown keys and variables are errors (`--strict`).
     pub strict: bool,
     /// Whether S3 without an endpoint may mean the public cloud (`--aws`).
@@ -117,6 +124,9 @@ enum Meaning {
     ConfigName,
     ConfigDir,
     Np,
+    RanksPerProcess,
+    Heartbeat,
+    DeadAfter,
     Compat,
     Strict,
     PreferUser,
@@ -140,6 +150,9 @@ const OPTIONS: &[(&str, Option<&str>, Meaning)] = &[
     ("--config-name", Some("-cn"), Meaning::ConfigName),
     ("--config-dir", Some("-cd"), Meaning::ConfigDir),
     ("--np", None, Meaning::Np),
+    ("--ranks-per-process", None, Meaning::RanksPerProcess),
+    ("--heartbeat", None, Meaning::Heartbeat),
+    ("--dead-after", None, Meaning::DeadAfter),
     ("--compat", None, Meaning::Compat),
     ("--strict", None, Meaning::Strict),
     ("--prefer-user", None, Meaning::PreferUser),
@@ -192,6 +205,9 @@ impl CommandLine {
             composition: Composition::default(),
             overrides: Vec::new(),
             np: None,
+            ranks_per_process: None,
+            heartbeat: None,
+            dead_after: None,
             strict: false,
             aws: false,
         };
@@ -264,9 +280,19 @@ impl CommandLine {
                 return Ok(());
             }
             Meaning::Np => {
-                let value = valued()?;
-                let accepted = "a whole number from 1";
-                self.np = Some(value.parse().map_err(|_| bad(option, value, accepted))?);
+                self.np = Some(count(option, valued()?)?);
+                return Ok(());
+            }
+            Meaning::RanksPerProcess => {
+                self.ranks_per_process = Some(count(option, valued()?)?);
+                return Ok(());
+            }
+            Meaning::Heartbeat => {
+                self.heartbeat = Some(seconds(option, valued()?)?);
+                return Ok(());
+            }
+            Meaning::DeadAfter => {
+                self.dead_after = Some(seconds(option, valued()?)?);
                 return Ok(());
             }
             Meaning::Compat => {
@@ -288,6 +314,17 @@ impl CommandLine {
             None => Ok(()),
         }
     }
+}
+
+fn count(option: &'static str, value: &str) -> Result<NonZeroU32, UsageError> {
+    value.parse().map_err(|_| bad(option, value, "a whole number from 1"))
+}
+
+fn seconds(option: &'static str, value: &str) -> Result<Duration, UsageError> {
+    let duration = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration
+        .filter(|duration| (Duration::from_millis(1)..=Duration::from_hours(24)).contains(duration))
+        .ok_or_else(|| bad(option, value, "seconds from 0.001 to 86400"))
 }
 
 fn bad(option: &'static str, value: &str, accepted: &'static str) -> UsageError {

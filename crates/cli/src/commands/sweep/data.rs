@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use anyhow::{Context, anyhow, bail};
-use feedrate_dataset::{FileFormat, Layout};
+use feedrate_dataset::{FileFormat, Layout, Part};
 use feedrate_metrics::process::available_memory;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::plan::Planned;
 use crate::args::SweepArgs;
 use crate::commands::datagen::command_line;
-use crate::data::{find, generate_into, is_missing, splits, told};
+use crate::data::{find, generate_into, is_missing, splits};
 use crate::environment::Environment;
 use crate::output::note;
 use crate::store::Access;
@@ -130,8 +130,8 @@ pub(super) fn provide(
             Some(_)
                 if access.shown.embedded || args.generate || workload.workflow.generate_data =>
             {
-                let (summary, location) = generate_into(access, workload, runtime, quiet)?;
-                note(quiet, format_args!("{} in {location}", told(&summary)));
+                let part = Part::default();
+                note(quiet, generate_into(access, workload, part, runtime, quiet)?);
             }
             Some(what) => {
                 let files = workload.dataset.num_files_train;
