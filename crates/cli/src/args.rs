@@ -121,19 +121,57 @@ pub(crate) struct StoreArgs {
     pub(crate) aws: bool,
 }
 
+/// What has no meaning in a program without MPI is not in its help.
+const WITHOUT_MPI: bool = cfg!(not(feature = "mpi"));
+
+/// How an MPI launcher is called.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Many processes")]
+pub(crate) struct LauncherArgs {
+    /// Run each NP through this MPI launcher, such as mpirun
+    #[arg(long, value_name = "PROGRAM", hide = WITHOUT_MPI)]
+    pub(crate) mpi_bin: Option<PathBuf>,
+    /// Hosts with their slots, A:4,B:4, as the launcher's -host takes them
+    #[arg(long, value_name = "HOSTS", requires = "mpi_bin", hide = WITHOUT_MPI)]
+    pub(crate) hosts: Option<String>,
+    /// Further arguments of the launcher, blanks between them; may be repeated
+    #[arg(
+        long,
+        value_name = "ARGS",
+        requires = "mpi_bin",
+        allow_hyphen_values = true,
+        hide = WITHOUT_MPI,
+    )]
+    pub(crate) mpi_args: Vec<String>,
+    #[command(flatten)]
+    pub(crate) crew: CrewArgs,
+}
+
 /// How the processes of an MPI launcher work together.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Many processes")]
 pub(crate) struct CrewArgs {
     /// Under an MPI launcher, such as mpirun: ranks of each process [default: 1]
-    #[arg(long, value_name = "N")]
-    ranks_per_process: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", hide = WITHOUT_MPI)]
+    pub(crate) ranks_per_process: Option<NonZeroU32>,
     /// How often processes tell each other that they are alive, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    heartbeat: Duration,
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "1",
+        value_parser = seconds,
+        hide = WITHOUT_MPI,
+    )]
+    pub(crate) heartbeat: Duration,
     /// A process that was not heard of for so long is lost, and the run with it, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
-    dead_after: Duration,
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "6",
+        value_parser = seconds,
+        hide = WITHOUT_MPI,
+    )]
+    pub(crate) dead_after: Duration,
 }
 
 impl CrewArgs {
@@ -248,6 +286,8 @@ pub(crate) struct SweepArgs {
     /// Exit with code 3 when AU misses the workload's target at any number of accelerators
     #[arg(long)]
     pub(crate) require_au: bool,
+    #[command(flatten)]
+    pub(crate) launcher: LauncherArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

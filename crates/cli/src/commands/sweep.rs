@@ -21,7 +21,7 @@ use feedrate_report::{
 
 use feedrate_workload::Workload;
 
-use self::child::run_child;
+use self::child::{Launch, run_child};
 use self::plan::{Planned, plan};
 use super::serve::exports;
 use super::{check_reading, runtime, settled};
@@ -54,11 +54,13 @@ pub(super) fn run(args: &SweepArgs) -> anyhow::Result<Outcome> {
                 .with_context(|| format!("{}NP {np}", series.at()))?;
         }
     }
+    let store_is_named = planned.iter().all(|series| series.resolved.store_named.is_some());
+    Launch(&args.launcher).check(&args.np, store_is_named)?;
     data::keep_apart(&mut planned, args, &environment)?;
     let runtime = runtime()?;
     exit_on_signal(runtime.handle(), "epochs that were finished are kept");
 
-    let server = if planned.iter().all(|series| series.resolved.store_named.is_some()) {
+    let server = if store_is_named {
         None
     } else {
         data::check_memory(&planned)?;
@@ -190,7 +192,7 @@ impl Turns<'_> {
         };
         let server_cpu_before = self.server_cpu();
         let started = Instant::now();
-        let failure = run_child(&task, args.output.show.quiet)?;
+        let failure = run_child(&task, &Launch(&args.launcher), args.output.show.quiet)?;
         let facts = ProcessFacts {
             wall: Some(Seconds::from(started.elapsed())),
             server_cpu: self
