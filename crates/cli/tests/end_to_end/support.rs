@@ -6,9 +6,9 @@ mod processes;
 mod python;
 mod server;
 
-pub(crate) use call::{Call, Running, Said};
+pub(crate) use call::{Call, DLIO, FEEDRATE, Running, Said};
 pub(crate) use place::{B0, Place, RunFolder, files_below};
-pub(crate) use processes::{Process, children_of};
+pub(crate) use processes::{Process, children_of, processes};
 pub(crate) use python::python;
 pub(crate) use server::{Server, environment_of, serve};
 

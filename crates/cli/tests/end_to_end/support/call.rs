@@ -172,6 +172,11 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// The exit code; less than 0 is a signal.
+    pub(crate) fn code(&self) -> i32 {
+        self.code
+    }
+
     #[track_caller]
     pub(crate) fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");

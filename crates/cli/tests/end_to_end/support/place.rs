@@ -82,7 +82,8 @@ impl Place {
         self.call("sh").env("PATH", path).arg("-c").arg(script)
     }
 
-    fn call(&self, program: &str) -> Call {
+    /// Any program, called here.
+    pub(crate) fn call(&self, program: &str) -> Call {
         Call::new(program).directory(self.directory()).env("HOME", self.home())
     }
 

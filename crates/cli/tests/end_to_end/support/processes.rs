@@ -23,11 +23,21 @@ impl Process {
     }
 }
 
+/// All processes that run.
+pub(crate) fn processes() -> Vec<Process> {
+    running(|_| true)
+}
+
 /// The processes that `parent` started and that run.
 pub(crate) fn children_of(parent: u32) -> Vec<Process> {
+    running(|of| of == parent)
+}
+
+/// The processes that run and have a parent as wanted.
+fn running(wanted: impl Fn(u32) -> bool) -> Vec<Process> {
     let entries = fs::read_dir("/proc").unwrap();
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.filter(|&pid| stat(pid).is_some_and(|(state, of)| of == parent && state != 'Z'))
+    pids.filter(|&pid| stat(pid).is_some_and(|(state, parent)| state != 'Z' && wanted(parent)))
         .filter_map(Process::see)
         .collect()
 }

@@ -1,0 +1,132 @@
+//! One fails, all end: in time, with one line that says who and why, and with what was finished.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::launcher::{Job, mpirun};
+use crate::support::{B0, Call, DLIO, FEEDRATE, Place, Said, Server, serve};
+
+/// What a failing job may take to end, all told.
+const IN_TIME: Duration = Duration::from_secs(10);
+
+/// Two epochs of ten steps of half a second, on two ranks.
+fn slow(place: &Place) -> String {
+    let text = B0
+        .replace("num_files_train: 16", "num_files_train: 20")
+        .replace("batch_size: 4", "batch_size: 1")
+        .replace("epochs: 1", "epochs: 2")
+        .replace("computation_time: 0.01", "computation_time: 0.5");
+    place.write("slow.yaml", &text);
+    text
+}
+
+/// Our one line on stderr, whatever the launcher says around it.
+#[track_caller]
+fn our_line(said: &Said) -> String {
+    let lines: Vec<&str> = said.stderr.lines().filter(|line| line.contains("error:")).collect();
+    assert_eq!(lines.len(), 1, "{said:#?}");
+    lines[0].to_owned()
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_missing_data_set_is_told_once_and_leaves_no_process() {
+    let (place, server) = (Place::new(), serve().start());
+    let call = mpirun(&place, 4, FEEDRATE, "run t0.yaml").on(&server);
+    let said = Job::start(&place, call).ends().with_code(1).telling(&["feedrate datagen t0.yaml"]);
+    our_line(&said);
+    assert!(!place.directory().join("results").exists());
+
+    place.write("configs/workload/t0_h100.yaml", B0);
+    let line = "workload=t0_h100 --config-dir=configs hydra.run.dir=run";
+    let said = Job::start(&place, mpirun(&place, 4, DLIO, line).on(&server)).ends().with_code(1);
+    let hint = "++workload.workflow.generate_data=True";
+    assert_eq!(said.stderr.matches(hint).count(), 1, "{said:#?}");
+}
+
+#[test]
+fn a_number_of_ranks_that_does_not_fit_is_a_mistake_of_the_call() {
+    let place = Place::new();
+    for (line, told) in [
+        ("run t0.yaml --np 3", &["--np 3", "2 processes"][..]),
+        ("run t0.yaml --np 2 --ranks-per-process 2", &["--np 2", "2 processes of 2 ranks"]),
+    ] {
+        let call = mpirun(&place, 2, FEEDRATE, line);
+        let said = Job::start(&place, call).ends().with_code(2).telling(told);
+        our_line(&said);
+    }
+}
+
+/// In the second epoch a file is gone that was there in the first.
+#[test]
+fn a_file_that_goes_away_names_the_rank_and_keeps_the_finished_epochs() {
+    let rule = "get key=*img_07* attempt=2+ status=404";
+    let (place, server) = (Place::new(), serve().fault(rule).start());
+    place.feedrate("datagen t0.yaml").on(&server).succeeds();
+    let call = mpirun(&place, 4, FEEDRATE, "run t0.yaml --epochs 3").on(&server);
+    let said = Job::start(&place, call).ends().with_code(1).in_less_than(10);
+    let line = our_line(&said);
+    let on = format!(" on {} failed", hostname());
+    for text in ["rank ", &on, "img_07", "after 1 of 3 epochs"] {
+        assert!(line.contains(text), "no {text:?} in {line}");
+    }
+    assert_eq!(place.run().summary()["epochs"], 3);
+    assert_finished(&place, 1);
+}
+
+/// Asserts that the newest run has results of `epochs` epochs, and of no more.
+#[track_caller]
+fn assert_finished(place: &Place, epochs: u32) {
+    let run = place.run();
+    let stats = run.json("0_per_epoch_stats.json");
+    assert!(stats[epochs.to_string()].is_object(), "{stats}");
+    assert!(stats[(epochs + 1).to_string()].is_null(), "{stats}");
+}
+
+/// A slow run of two processes in the second step of its second epoch, and its server.
+fn in_the_second_step(place: &Place, line: &str) -> (Job, Server) {
+    slow(place);
+    let server = serve().start();
+    place.feedrate("datagen slow.yaml").on(&server).succeeds();
+    let call: Call = mpirun(place, 2, FEEDRATE, line).on(&server);
+    let mut job = Job::start(place, call);
+    job.until_exists(&place.directory().join("results"));
+    let run = loop {
+        let runs = place.directory().join("results/training/t0/run");
+        if let Some(run) = std::fs::read_dir(runs).ok().and_then(|mut runs| runs.next()) {
+            break run.unwrap().path();
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    job.until_exists(&run.join("summary.json"));
+    thread::sleep(Duration::from_millis(750));
+    (job, server)
+}
+
+#[track_caller]
+fn a_killed_rank_ends_the_run(rank: u32) {
+    let place = Place::new();
+    let (job, _server) = in_the_second_step(&place, "run slow.yaml");
+    job.kill(rank);
+    let killed = Instant::now();
+    let said = job.ends();
+    assert!(killed.elapsed() < IN_TIME, "{:?} {said:#?}", killed.elapsed());
+    assert_ne!(said.code(), 0, "{said:#?}");
+    let line = our_line(&said);
+    let lost = format!("rank {rank} on {} failed: its process", hostname());
+    assert!(line.contains(&lost), "{line}");
+    assert_finished(&place, 1);
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_run_which_names_it() {
+    a_killed_rank_ends_the_run(1);
+}
+
+#[test]
+fn the_first_rank_can_be_killed_too() {
+    a_killed_rank_ends_the_run(0);
+}

@@ -1,0 +1,98 @@
+//! `mpirun` in a place, and the processes that come of it.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Call, Place, Process, Running, Said, processes};
+
+/// `mpirun`, called in `place`; what it is to start is still to be added.
+pub(crate) fn launcher(place: &Place) -> Call {
+    on_one_machine(place.call("mpirun"), &place.home())
+}
+
+/// `mpirun` of so many processes of a program, called in `place`.
+pub(crate) fn mpirun(place: &Place, processes: u32, program: &str, line: &str) -> Call {
+    launcher(place).args(&format!("-n {processes}")).arg(program).args(line)
+}
+
+/// What a launcher needs that shares a machine with tests, whose user may be root.
+pub(crate) fn on_one_machine(call: Call, home: &Path) -> Call {
+    call.env("TMPDIR", home).args("--allow-run-as-root --oversubscribe")
+}
+
+/// A launcher under way with all that it started: nothing of it outlives the test.
+pub(crate) struct Job {
+    running: Option<Running>,
+    /// What is in the environment or the arguments of its processes and of no others.
+    mark: String,
+}
+
+impl Job {
+    /// Starts `call` of a launcher in `place`.
+    pub(crate) fn start(place: &Place, call: Call) -> Self {
+        Self { running: Some(call.start()), mark: place.home().display().to_string() }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.running.as_mut().is_some_and(Running::is_running)
+    }
+
+    /// The processes of a rank's number, launchers and such not among them.
+    #[track_caller]
+    pub(crate) fn process_of(&self, rank: u32) -> Process {
+        let variable = format!("OMPI_COMM_WORLD_RANK={rank} ");
+        let mut of_rank =
+            self.processes().into_iter().filter(|process| process.told.contains(&variable));
+        of_rank.next().unwrap_or_else(|| panic!("there is no rank {rank}"))
+    }
+
+    /// Kills the process of a rank, as nothing in it can prevent.
+    #[track_caller]
+    pub(crate) fn kill(&self, rank: u32) {
+        let pid = Pid::from_raw(self.process_of(rank).pid.cast_signed()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+
+    /// Waits until `path` is there.
+    #[track_caller]
+    pub(crate) fn until_exists(&mut self, path: &Path) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !path.exists() {
+            assert!(self.is_running() && Instant::now() < deadline, "no {}", path.display());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until the launcher has ended, and asserts that nothing is left of what it started.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> Said {
+        let said = self.running.take().unwrap().ends();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                return said;
+            }
+            assert!(Instant::now() < deadline, "processes are left: {left:#?} after {said:#?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let all = processes().into_iter();
+        all.filter(|process| process.told.contains(&self.mark)).collect()
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            if let Some(pid) = Pid::from_raw(process.pid.cast_signed()) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
