@@ -21,9 +21,12 @@ use tokio::signal::unix::{SignalKind, signal};
 #[cfg(not(feature = "mpi"))]
 use self::no_mpi::Cluster;
 use crate::environment::Environment;
-use crate::exit::{Outcome, logged, usage};
+use crate::exit::{Outcome, logged, tell_error, usage};
 use crate::interrupt::exit_on_signal;
 use crate::launcher::refuse_ranks;
+
+/// How much later than the first process the others end when the job has failed.
+const AFTER_THE_FIRST: Duration = Duration::from_millis(100);
 
 /// How processes work together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,6 +220,7 @@ impl Crew {
 
     /// Ends what the processes had together. An error that another process tells is not told here.
     pub(crate) fn close(mut self, result: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
+        let first = self.is_first();
         let Some(cluster) = self.cluster.take() else { return result };
         match result {
             Ok(outcome) => match cluster.finish() {
@@ -225,10 +229,17 @@ impl Crew {
             },
             Err(error) => {
                 cluster.fail(&format!("{error:#}"));
-                let speaks = cluster.claim_word();
-                // With the cluster, which goes now, it waits a little for the others, so that the launcher
-                // does not end them before they know.
-                Err(if speaks { error } else { logged(error) })
+                // Told before the cluster goes, which waits for the others: once one process has ended, the
+                // launcher ends those that are left, and shows no more of what they say.
+                if cluster.claim_word() {
+                    tell_error(&error);
+                }
+                drop(cluster);
+                // The launcher takes the exit code of the process that ends first.
+                if !first {
+                    std::thread::sleep(AFTER_THE_FIRST);
+                }
+                Err(logged(error))
             }
         }
     }

@@ -47,6 +47,13 @@ pub(crate) fn logged(error: anyhow::Error) -> anyhow::Error {
     error.context(Logged)
 }
 
+/// Tells the user of `error`, unless that has been done.
+pub(crate) fn tell_error(error: &anyhow::Error) {
+    if !error.is::<Logged>() {
+        tell(format_args!("error: {error:#}"));
+    }
+}
+
 /// Ended by Ctrl-C, as shells have it: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -58,9 +65,7 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Finished) => ExitCode::SUCCESS,
         Ok(Outcome::TargetMissed) => ExitCode::from(3),
         Err(error) => {
-            if !error.is::<Logged>() {
-                tell(format_args!("error: {error:#}"));
-            }
+            tell_error(&error);
             match error.downcast_ref::<UsageError>() {
                 Some(_) => ExitCode::from(2),
                 None => ExitCode::FAILURE,

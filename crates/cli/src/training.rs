@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 use crate::crew::{Crew, CrewOptions};
 use crate::data::{self, Generated, Input};
 use crate::environment::Environment;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, logged};
 use crate::output::note;
 use crate::profiler::Iostat;
 use crate::store::Access;
@@ -453,13 +453,16 @@ pub(crate) fn train_task(options: CrewOptions) -> anyhow::Result<Outcome> {
             Play { crew: &crew, task: &task, results, runtime: runtime.handle(), quiet: true };
         play.open(None).and_then(|input| play.train(input))
     };
-    let outcome = train();
-    if let (true, Err(error)) = (crew.is_first(), &outcome) {
+    let outcome = train().map_err(|error| {
+        if !crew.is_first() {
+            return error;
+        }
         // What is kept, and where, the sweep says itself.
         let causes = error.chain().skip(usize::from(error.is::<Kept>()));
         let causes: Vec<String> = causes.map(ToString::to_string).collect();
         tell(Message::Failed(causes.join(": ")));
-    }
+        logged(error)
+    });
     let failed = crew.close(outcome.map(|_| Outcome::Finished)).is_err();
     // Whatever a failed rank left running ends here.
     runtime.shutdown_background();

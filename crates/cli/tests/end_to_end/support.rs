@@ -10,7 +10,7 @@ pub(crate) use call::{Call, DLIO, FEEDRATE, Running, Said};
 pub(crate) use place::{B0, Place, RunFolder, files_below};
 pub(crate) use processes::{Process, children_of, processes};
 pub(crate) use python::python;
-pub(crate) use server::{Server, environment_of, serve};
+pub(crate) use server::{Server, environment_of, serve, serve_at};
 
 use serde_json::Value;
 

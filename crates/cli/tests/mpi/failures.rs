@@ -4,25 +4,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::launcher::{Job, mpirun};
-use crate::support::{B0, Call, DLIO, FEEDRATE, Place, Said, Server, serve};
+use crate::support::{B0, DLIO, FEEDRATE, Place, Said, serve};
 
 /// What a failing job may take to end, all told.
-const IN_TIME: Duration = Duration::from_secs(10);
+pub(crate) const IN_TIME: Duration = Duration::from_secs(10);
 
-/// Two epochs of ten steps of half a second, on two ranks.
-fn slow(place: &Place) -> String {
+/// `slow.yaml`: two epochs of ten steps of half a second, on two ranks.
+pub(crate) fn slow(place: &Place) {
     let text = B0
         .replace("num_files_train: 16", "num_files_train: 20")
         .replace("batch_size: 4", "batch_size: 1")
         .replace("epochs: 1", "epochs: 2")
         .replace("computation_time: 0.01", "computation_time: 0.5");
     place.write("slow.yaml", &text);
-    text
 }
 
 /// Our one line on stderr, whatever the launcher says around it.
 #[track_caller]
-fn our_line(said: &Said) -> String {
+pub(crate) fn our_line(said: &Said) -> String {
     let lines: Vec<&str> = said.stderr.lines().filter(|line| line.contains("error:")).collect();
     assert_eq!(lines.len(), 1, "{said:#?}");
     lines[0].to_owned()
@@ -73,7 +72,7 @@ fn a_file_that_goes_away_names_the_rank_and_keeps_the_finished_epochs() {
     for text in ["rank ", &on, "img_07", "after 1 of 3 epochs"] {
         assert!(line.contains(text), "no {text:?} in {line}");
     }
-    assert_eq!(place.run().summary()["epochs"], 3);
+    assert_eq!(place.run().summary()["epochs"], 1);
     assert_finished(&place, 1);
 }
 
@@ -86,39 +85,38 @@ fn assert_finished(place: &Place, epochs: u32) {
     assert!(stats[(epochs + 1).to_string()].is_null(), "{stats}");
 }
 
-/// A slow run of two processes in the second step of its second epoch, and its server.
-fn in_the_second_step(place: &Place, line: &str) -> (Job, Server) {
-    slow(place);
-    let server = serve().start();
-    place.feedrate("datagen slow.yaml").on(&server).succeeds();
-    let call: Call = mpirun(place, 2, FEEDRATE, line).on(&server);
-    let mut job = Job::start(place, call);
-    job.until_exists(&place.directory().join("results"));
-    let run = loop {
-        let runs = place.directory().join("results/training/t0/run");
-        if let Some(run) = std::fs::read_dir(runs).ok().and_then(|mut runs| runs.next()) {
-            break run.unwrap().path();
-        }
-        thread::sleep(Duration::from_millis(10));
-    };
-    job.until_exists(&run.join("summary.json"));
+/// Waits until the run of [`slow`] is in the second step of its second epoch.
+#[track_caller]
+pub(crate) fn until_second_step(job: &mut Job, place: &Place) {
+    let runs = place.directory().join("results/training/t0/run");
+    job.until_exists(&runs);
+    job.until_exists(&place.run().0.join("summary.json"));
     thread::sleep(Duration::from_millis(750));
-    (job, server)
+}
+
+/// Asserts that the run of [`slow`] that lost `rank` ends within `limit` from now, told by one line
+/// that names it, with the first epoch on disk.
+#[track_caller]
+pub(crate) fn assert_lost(job: Job, place: &Place, rank: u32, host: &str, limit: Duration) {
+    let since = Instant::now();
+    let said = job.ends();
+    assert!(since.elapsed() < limit, "{:?} {said:#?}", since.elapsed());
+    assert_ne!(said.code(), 0, "{said:#?}");
+    let line = our_line(&said);
+    let lost = format!("rank {rank} on {host} failed: its process");
+    assert!(line.contains(&lost), "{line}");
+    assert_finished(place, 1);
 }
 
 #[track_caller]
 fn a_killed_rank_ends_the_run(rank: u32) {
-    let place = Place::new();
-    let (job, _server) = in_the_second_step(&place, "run slow.yaml");
+    let (place, server) = (Place::new(), serve().start());
+    slow(&place);
+    place.feedrate("datagen slow.yaml").on(&server).succeeds();
+    let mut job = Job::start(&place, mpirun(&place, 2, FEEDRATE, "run slow.yaml").on(&server));
+    until_second_step(&mut job, &place);
     job.kill(rank);
-    let killed = Instant::now();
-    let said = job.ends();
-    assert!(killed.elapsed() < IN_TIME, "{:?} {said:#?}", killed.elapsed());
-    assert_ne!(said.code(), 0, "{said:#?}");
-    let line = our_line(&said);
-    let lost = format!("rank {rank} on {} failed: its process", hostname());
-    assert!(line.contains(&lost), "{line}");
-    assert_finished(&place, 1);
+    assert_lost(job, &place, rank, &hostname(), IN_TIME);
 }
 
 #[test]

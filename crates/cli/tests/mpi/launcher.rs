@@ -8,19 +8,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Call, Place, Process, Running, Said, processes};
 
-/// `mpirun`, called in `place`; what it is to start is still to be added.
+/// `mpirun`, called in `place`; what it is to start is still to be added. The user may be root, and the
+/// machine may have fewer CPUs than there are processes.
 pub(crate) fn launcher(place: &Place) -> Call {
-    on_one_machine(place.call("mpirun"), &place.home())
+    place
+        .call("mpirun")
+        .env("TMPDIR", place.home())
+        .args("--allow-run-as-root --oversubscribe")
 }
 
 /// `mpirun` of so many processes of a program, called in `place`.
 pub(crate) fn mpirun(place: &Place, processes: u32, program: &str, line: &str) -> Call {
     launcher(place).args(&format!("-n {processes}")).arg(program).args(line)
-}
-
-/// What a launcher needs that shares a machine with tests, whose user may be root.
-pub(crate) fn on_one_machine(call: Call, home: &Path) -> Call {
-    call.env("TMPDIR", home).args("--allow-run-as-root --oversubscribe")
 }
 
 /// A launcher under way with all that it started: nothing of it outlives the test.
@@ -40,7 +39,7 @@ impl Job {
         self.running.as_mut().is_some_and(Running::is_running)
     }
 
-    /// The processes of a rank's number, launchers and such not among them.
+    /// The process of a rank, where each has one.
     #[track_caller]
     pub(crate) fn process_of(&self, rank: u32) -> Process {
         let variable = format!("OMPI_COMM_WORLD_RANK={rank} ");
@@ -66,11 +65,11 @@ impl Job {
         }
     }
 
-    /// Waits until the launcher has ended, and asserts that nothing is left of what it started.
+    /// Waits until the launcher has ended, and soon after it all that it started.
     #[track_caller]
     pub(crate) fn ends(mut self) -> Said {
         let said = self.running.take().unwrap().ends();
-        let deadline = Instant::now() + Duration::from_secs(1);
+        let deadline = Instant::now() + Duration::from_secs(5);
         loop {
             let left = self.processes();
             if left.is_empty() {

@@ -2,7 +2,7 @@
 //! two, and what becomes of them when one is lost.
 //!
 //! A test makes a [`support::Place`] and a [`support::Server`], as those of `end_to_end` do, and calls
-//! `mpirun` there ([`launcher`]). The two hosts are network namespaces ([`hosts`]); where those cannot
+//! `mpirun` there ([`launcher`]). The two hosts are network namespaces ([`network`]); where those cannot
 //! be made, these tests fail, unless `FEEDRATE_TEST_NO_NETNS=1` says that they are to be skipped.
 
 #[allow(dead_code, unused_imports, reason = "it is the language of another target, too")]
@@ -11,7 +11,9 @@ mod end_to_end {
     pub(crate) mod support;
 }
 mod failures;
+mod hosts;
 mod launcher;
+mod network;
 mod same_work;
 mod settings;
 mod wrapper;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use feedrate_s3_server::{GetRecord, Status};
@@ -14,14 +15,25 @@ const ENDPOINT: &str = "AWS_ENDPOINT_URL";
 /// How a server is to be started.
 #[must_use]
 pub(crate) struct Serve {
+    /// The program and what stands before its own arguments.
+    program: Vec<String>,
     arguments: Vec<String>,
     keys: BTreeMap<String, String>,
 }
 
 /// A server on a free port with the bucket `bench`.
 pub(crate) fn serve() -> Serve {
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--bucket", "bench"];
-    Serve { arguments: arguments.map(str::to_owned).to_vec(), keys: BTreeMap::new() }
+    serve_at("127.0.0.1:0")
+}
+
+/// The same on an address and port.
+pub(crate) fn serve_at(address: &str) -> Serve {
+    let arguments = ["serve", "--listen", address, "--bucket", "bench"];
+    Serve {
+        program: vec![FEEDRATE.to_owned()],
+        arguments: arguments.map(str::to_owned).to_vec(),
+        keys: BTreeMap::new(),
+    }
 }
 
 impl Serve {
@@ -35,6 +47,18 @@ impl Serve {
         self
     }
 
+    /// With a line for each request in the file at `path`.
+    pub(crate) fn logging_to(mut self, path: &Path) -> Self {
+        self.arguments.extend(["--access-log".to_owned(), path.display().to_string()]);
+        self
+    }
+
+    /// Started by `words`, which replace themselves by what follows them.
+    pub(crate) fn by(mut self, words: &[&str]) -> Self {
+        self.program.splice(0..0, words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
     /// With the keys of `other`, as if both were endpoints of one store.
     pub(crate) fn beside(mut self, other: &Server) -> Self {
         self.keys.clone_from(&other.environment);
@@ -43,9 +67,11 @@ impl Serve {
     }
 
     pub(crate) fn start(self) -> Server {
-        let mut child = Command::new(FEEDRATE)
+        let mut child = Command::new(&self.program[0])
+            .args(&self.program[1..])
             .args(self.arguments)
             .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .envs(&self.keys)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
