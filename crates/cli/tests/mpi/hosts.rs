@@ -60,9 +60,7 @@ fn two_hosts_are_one_run_with_the_facts_of_both() {
 /// A slow run of a process on each host, in the second step of its second epoch.
 fn under_way(network: &Network, place: &Place, server: &Server) -> Job {
     slow(place);
-    let job = |line: &str| {
-        Job::start(place, network.mpirun(place, 2, FEEDRATE, line).on(server))
-    };
+    let job = |line: &str| Job::start(place, network.mpirun(place, 2, FEEDRATE, line).on(server));
     job("datagen slow.yaml").ends().with_code(0);
     let mut run = job("run slow.yaml");
     until_second_step(&mut run, place);

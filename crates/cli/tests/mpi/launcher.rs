@@ -11,10 +11,7 @@ use crate::support::{Call, Place, Process, Running, Said, processes};
 /// `mpirun`, called in `place`; what it is to start is still to be added. The user may be root, and the
 /// machine may have fewer CPUs than there are processes.
 pub(crate) fn launcher(place: &Place) -> Call {
-    place
-        .call("mpirun")
-        .env("TMPDIR", place.home())
-        .args("--allow-run-as-root --oversubscribe")
+    place.call("mpirun").env("TMPDIR", place.home()).args("--allow-run-as-root --oversubscribe")
 }
 
 /// `mpirun` of so many processes of a program, called in `place`.
@@ -25,14 +22,14 @@ pub(crate) fn mpirun(place: &Place, processes: u32, program: &str, line: &str) -
 /// A launcher under way with all that it started: nothing of it outlives the test.
 pub(crate) struct Job {
     running: Option<Running>,
-    /// What is in the environment or the arguments of its processes and of no others.
+    /// What is in the environment of its processes and of no others.
     mark: String,
 }
 
 impl Job {
     /// Starts `call` of a launcher in `place`.
     pub(crate) fn start(place: &Place, call: Call) -> Self {
-        Self { running: Some(call.start()), mark: place.home().display().to_string() }
+        Self { running: Some(call.start()), mark: format!("TMPDIR={}", place.home().display()) }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

@@ -47,7 +47,7 @@ impl Network {
         ip(&format!("-n {middle} link add bridge type bridge"));
         ip(&format!("-n {middle} address add {SERVER}/24 dev bridge"));
         ip(&format!("-n {middle} link set bridge up"));
-        for ((host, address), port) in network.hosts.iter().zip(ADDRESSES).zip(["a", "b"]) {
+        for ((host, address), port) in network.hosts.iter().zip(ADDRESSES).zip(["to-a", "to-b"]) {
             ip(&format!("link add net netns {host} type veth peer name {port} netns {middle}"));
             ip(&format!("-n {middle} link set {port} master bridge up"));
             ip(&format!("-n {host} address add {address}/24 dev net"));
@@ -108,7 +108,7 @@ impl Network {
 
     /// Takes the second host off the network.
     pub(crate) fn cut(&self) {
-        ip(&format!("-n {} link set b down", self.middle));
+        ip(&format!("-n {} link set to-b down", self.middle));
     }
 }
 

@@ -10,7 +10,8 @@ use crate::support::{DLIO, FEEDRATE, Place, RunFolder, Server, files_below, numb
 /// 32 files, two epochs, and a server that has them.
 fn with_files(files: u32) -> (Place, Server) {
     let (place, server) = (Place::new(), serve().recording_gets().start());
-    let text = crate::support::B0.replace("num_files_train: 16", &format!("num_files_train: {files}"));
+    let text =
+        crate::support::B0.replace("num_files_train: 16", &format!("num_files_train: {files}"));
     let text = text.replace("epochs: 1", "epochs: 2");
     place.write("t0.yaml", &text);
     place.write("configs/workload/t0_h100.yaml", &text);
@@ -99,7 +100,8 @@ fn four_processes_read_the_samples_and_take_the_steps_of_four_ranks_in_one() {
 #[test]
 fn dlio_benchmark_does_so_too_and_speaks_once() {
     let (place, server) = with_files(32);
-    let line = |folder: &str| format!("workload=t0_h100 hydra.run.dir={folder} --config-dir=configs");
+    let line =
+        |folder: &str| format!("workload=t0_h100 hydra.run.dir={folder} --config-dir=configs");
     place.dlio(&line("one")).args("--np 4").on(&server).succeeds();
     let of_one = asked(&server);
     let said = mpirun(&place, 4, DLIO, &line("processes")).on(&server).succeeds();
