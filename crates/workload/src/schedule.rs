@@ -26,8 +26,8 @@ pub struct Schedule {
 pub enum ScheduleError {
     /// The set is smaller than one step of all ranks.
     #[error(
-        "0 steps{}: the set has {samples} samples, one step needs {batch_size} x {ranks} \
-         ({} x ranks). Use fewer ranks, a smaller {0} or a larger {}",
+        "0 steps{0}: the set has {samples} samples, one step needs {batch_size} x {ranks} \
+         ({1} x ranks). Use fewer ranks, a smaller {1} or a larger {2}",
         match split { Split::Train => "", Split::Valid => " of evaluation" },
         split.batch_key(),
         split.files_key()
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_batch_larger_than_the_set_gives_no_step() {
         let message = files(3, 1, 4, 1).unwrap_err().to_string();
-        for part in ["0 steps", "3 samples", "4 x 1"] {
+        for part in ["0 steps:", "3 samples", "4 x 1", "a smaller reader.batch_size or a larger"] {
             assert!(message.contains(part), "no {part:?} in {message}");
         }
     }

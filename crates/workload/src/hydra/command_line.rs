@@ -417,7 +417,7 @@ mod tests {
             ("--resolve workload=x --cfg=job", Action::ShowConfig { resolve: true }),
             ("--help", Action::Help { resolve: false }),
             ("-h --version --cfg job", Action::Help { resolve: false }),
-            ("--he", Action::Help { resolve: false }),
+            ("--hel", Action::Help { resolve: false }),
             ("--version --cfg job", Action::Version),
             ("--run", Action::Run),
         ] {
