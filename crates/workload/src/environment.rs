@@ -28,7 +28,7 @@ pub(crate) const VARIABLES: &[(&str, &[&str])] = &[
 ];
 
 /// Variables that are read beside the keys: see `Settings::variable`.
-pub(crate) const READ_BESIDE: &[&str] = &["DLIO_MAX_AUTO_THREADS"];
+pub(crate) const READ_BESIDE: &[&str] = &["DLIO_MAX_AUTO_THREADS", "FEEDRATE_NODE_NAME"];
 
 /// Variables of DLIO that make no difference here, and why.
 pub(crate) const IGNORED: &[(&str, &str)] = &[

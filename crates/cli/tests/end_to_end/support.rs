@@ -1,4 +1,6 @@
-//! A small language for tests of the binary.
+//! A small language for tests of the binaries.
+
+#![allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 
 mod call;
 mod place;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use feedrate_s3_server::{GetRecord, Status};
@@ -44,12 +43,6 @@ impl Serve {
 
     pub(crate) fn recording_gets(mut self) -> Self {
         self.arguments.push("--record-gets".to_owned());
-        self
-    }
-
-    /// With a line for each request in the file at `path`.
-    pub(crate) fn logging_to(mut self, path: &Path) -> Self {
-        self.arguments.extend(["--access-log".to_owned(), path.display().to_string()]);
         self
     }
 
