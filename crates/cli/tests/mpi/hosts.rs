@@ -1,6 +1,5 @@
 //! Runs over two hosts, and what becomes of them when the one loses the other.
 
-use std::fs;
 use std::time::Duration;
 
 use crate::failures::{IN_TIME, assert_lost, slow, until_second_step};
@@ -11,31 +10,25 @@ use crate::support::{FEEDRATE, Place, Server, numbers};
 /// What losing a host may take: its silence is noticed after 6 s.
 const LOST_HOST: Duration = Duration::from_secs(12);
 
-/// How many requests of `method` for objects the log of a server has.
-fn requests(place: &Place, method: &str) -> usize {
-    let log = fs::read_to_string(place.home().join("access.log")).unwrap();
-    log.lines().filter(|line| line.contains(method) && line.contains("img_")).count()
-}
-
-fn server(network: &Network, place: &Place) -> Server {
-    network.serve(&place.home().join("access.log"))
-}
-
 #[test]
 fn two_hosts_are_one_run_with_the_facts_of_both() {
     if is_skipped("two_hosts_are_one_run_with_the_facts_of_both") {
         return;
     }
     let (place, network) = (Place::new(), Network::new());
-    let server = server(&network, &place);
+    let server = network.serve();
     let job = |line: &str| {
         let call = network.mpirun(&place, 4, FEEDRATE, line).on(&server);
         Job::start(&place, call).ends().with_code(0)
     };
     job("datagen t0.yaml");
-    assert_eq!(requests(&place, "PUT"), 16);
+    assert_eq!(network.from_within(|| server.status()).requests.put, 16);
     let said = job("run t0.yaml --set reader.batch_size=2 --verify");
-    assert_eq!(requests(&place, "GET"), 16);
+    let mut read = network.from_within(|| server.gets());
+    assert_eq!(read.len(), 16);
+    read.sort();
+    read.dedup();
+    assert_eq!(read.len(), 16, "{read:?}");
 
     let run = place.run();
     let summary = run.summary();
@@ -73,7 +66,7 @@ fn a_host_whose_link_is_cut_ends_the_run_which_names_it() {
         return;
     }
     let (place, network) = (Place::new(), Network::new());
-    let server = server(&network, &place);
+    let server = network.serve();
     let job = under_way(&network, &place, &server);
     network.cut();
     assert_lost(job, &place, 1, network.hosts()[1], LOST_HOST);
@@ -85,7 +78,7 @@ fn a_rank_that_is_killed_on_another_host_ends_the_run_which_names_it() {
         return;
     }
     let (place, network) = (Place::new(), Network::new());
-    let server = server(&network, &place);
+    let server = network.serve();
     let job = under_way(&network, &place, &server);
     job.kill(1);
     assert_lost(job, &place, 1, network.hosts()[1], IN_TIME);

@@ -3,10 +3,13 @@
 //! other's files in the other.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::support::{Call, Place, Server, serve_at};
 
@@ -65,10 +68,26 @@ impl Network {
         [&self.hosts[0], &self.hosts[1]]
     }
 
-    /// A server that both hosts reach, with a log of its requests at `log`.
-    pub(crate) fn serve(&self, log: &Path) -> Server {
+    /// A server that both hosts reach, and that records GETs. It answers a test [`from_within`].
+    ///
+    /// [`from_within`]: Self::from_within
+    pub(crate) fn serve(&self) -> Server {
         let words = ["ip", "netns", "exec", &self.middle];
-        serve_at(&format!("{SERVER}:9000")).by(&words).logging_to(log).start()
+        serve_at(&format!("{SERVER}:9000")).by(&words).recording_gets().start()
+    }
+
+    /// What `look` finds when it looks from where the server is.
+    pub(crate) fn from_within<T: Send>(&self, look: impl FnOnce() -> T + Send) -> T {
+        let space = fs::File::open(format!("/run/netns/{}", self.middle)).unwrap();
+        thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                // This moves the thread alone.
+                let network = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(space.as_fd(), network).unwrap();
+                look()
+            });
+            looking.join().unwrap()
+        })
     }
 
     /// `mpirun` on the first host, called in `place`: half of the `processes` on each host, the first
