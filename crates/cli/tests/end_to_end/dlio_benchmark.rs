@@ -126,6 +126,8 @@ fn ranks_in_one_process_share_the_epoch() {
     assert_eq!(server.status().requests.get, 16);
 }
 
+/// With MPI it is one of them.
+#[cfg(not(feature = "mpi"))]
 #[test]
 fn one_of_several_ranks_of_a_launcher_refuses_to_be_a_benchmark_of_its_own() {
     let place = with_configs();

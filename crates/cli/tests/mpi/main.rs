@@ -5,7 +5,6 @@
 //! `mpirun` there ([`launcher`]). The two hosts are network namespaces ([`network`]); where those cannot
 //! be made, these tests fail, unless `FEEDRATE_TEST_NO_NETNS=1` says that they are to be skipped.
 
-#[allow(dead_code, unused_imports, reason = "it is the language of another target, too")]
 #[path = "../end_to_end"]
 mod end_to_end {
     pub(crate) mod support;

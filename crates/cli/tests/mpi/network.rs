@@ -68,16 +68,16 @@ impl Network {
         [&self.hosts[0], &self.hosts[1]]
     }
 
-    /// A server that both hosts reach, and that records GETs. It answers a test [`from_within`].
+    /// A server that both hosts reach, and that records GETs. It answers a test [`beside_the_server`].
     ///
-    /// [`from_within`]: Self::from_within
+    /// [`beside_the_server`]: Self::beside_the_server
     pub(crate) fn serve(&self) -> Server {
         let words = ["ip", "netns", "exec", &self.middle];
         serve_at(&format!("{SERVER}:9000")).by(&words).recording_gets().start()
     }
 
     /// What `look` finds when it looks from where the server is.
-    pub(crate) fn from_within<T: Send>(&self, look: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn beside_the_server<T: Send>(&self, look: impl FnOnce() -> T + Send) -> T {
         let space = fs::File::open(format!("/run/netns/{}", self.middle)).unwrap();
         thread::scope(|scope| {
             let looking = scope.spawn(|| {
