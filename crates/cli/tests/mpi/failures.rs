@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::launcher::{Job, mpirun};
-use crate::support::{B0, DLIO, FEEDRATE, Place, Said, serve};
+use crate::support::{B0, DLIO, FEEDRATE, Place, Said, Server, serve};
 
 /// What a failing job may take to end, all told.
 pub(crate) const IN_TIME: Duration = Duration::from_secs(10);
@@ -108,14 +110,21 @@ pub(crate) fn assert_lost(job: Job, place: &Place, rank: u32, host: &str, limit:
     assert_finished(place, 1);
 }
 
+/// A run of [`slow`] by two processes, in the second step of its second epoch.
+fn under_way(place: &Place, server: &Server, options: &str) -> Job {
+    slow(place);
+    place.feedrate("datagen slow.yaml").on(server).succeeds();
+    let line = format!("run slow.yaml {options}");
+    let mut job = Job::start(place, mpirun(place, 2, FEEDRATE, &line).on(server));
+    until_second_step(&mut job, place);
+    job
+}
+
 #[track_caller]
 fn a_killed_rank_ends_the_run(rank: u32) {
     let (place, server) = (Place::new(), serve().start());
-    slow(&place);
-    place.feedrate("datagen slow.yaml").on(&server).succeeds();
-    let mut job = Job::start(&place, mpirun(&place, 2, FEEDRATE, "run slow.yaml").on(&server));
-    until_second_step(&mut job, &place);
-    job.kill(rank);
+    let job = under_way(&place, &server, "");
+    job.signal(rank, Signal::KILL);
     assert_lost(job, &place, rank, &hostname(), IN_TIME);
 }
 
@@ -127,4 +136,35 @@ fn a_rank_that_is_killed_ends_the_run_which_names_it() {
 #[test]
 fn the_first_rank_can_be_killed_too() {
     a_killed_rank_ends_the_run(0);
+}
+
+/// It is still there, but nothing is heard of it.
+#[test]
+fn a_rank_that_hangs_is_lost_after_the_time_that_was_given() {
+    let (place, server) = (Place::new(), serve().start());
+    let job = under_way(&place, &server, "--heartbeat 0.2 --dead-after 1");
+    job.signal(1, Signal::STOP);
+    assert_lost(job, &place, 1, &hostname(), Duration::from_secs(5));
+}
+
+#[test]
+fn a_step_that_takes_longer_than_that_is_no_failure() {
+    let (place, server) = (Place::new(), serve().start());
+    place.feedrate("datagen t0.yaml --files 2").on(&server).succeeds();
+    let line = "run t0.yaml --files 2 --set reader.batch_size=1 --set train.computation_time=3 \
+                --heartbeat 0.2 --dead-after 1";
+    mpirun(&place, 2, FEEDRATE, line).on(&server).succeeds();
+    assert!(place.run().steps(1, 1, "compute")[0] >= 3.0);
+}
+
+#[test]
+fn ctrl_c_ends_all_and_keeps_the_finished_epochs() {
+    let (place, server) = (Place::new(), serve().start());
+    let job = under_way(&place, &server, "");
+    let interrupted = Instant::now();
+    job.signal_launcher(Signal::INT);
+    let said = job.ends();
+    assert!(interrupted.elapsed() < IN_TIME, "{:?} {said:#?}", interrupted.elapsed());
+    assert_ne!(said.code(), 0, "{said:#?}");
+    assert_finished(&place, 1);
 }

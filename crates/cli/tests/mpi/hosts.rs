@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::failures::{IN_TIME, assert_lost, slow, until_second_step};
 use crate::launcher::Job;
 use crate::network::{Network, is_skipped};
@@ -80,6 +82,6 @@ fn a_rank_that_is_killed_on_another_host_ends_the_run_which_names_it() {
     let (place, network) = (Place::new(), Network::new());
     let server = network.serve();
     let job = under_way(&network, &place, &server);
-    job.kill(1);
+    job.signal(1, Signal::KILL);
     assert_lost(job, &place, 1, network.hosts()[1], IN_TIME);
 }

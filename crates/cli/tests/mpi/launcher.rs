@@ -45,11 +45,16 @@ impl Job {
         of_rank.next().unwrap_or_else(|| panic!("there is no rank {rank}"))
     }
 
-    /// Kills the process of a rank, as nothing in it can prevent.
+    /// Sends `signal` to the process of a rank.
     #[track_caller]
-    pub(crate) fn kill(&self, rank: u32) {
+    pub(crate) fn signal(&self, rank: u32, signal: Signal) {
         let pid = Pid::from_raw(self.process_of(rank).pid.cast_signed()).unwrap();
-        kill_process(pid, Signal::KILL).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Sends `signal` to the launcher, as a terminal does.
+    pub(crate) fn signal_launcher(&self, signal: Signal) {
+        self.running.as_ref().unwrap().signal_group(signal);
     }
 
     /// Waits until `path` is there.

@@ -1,5 +1,6 @@
 //! The command line by which wrappers start the program over MPI (spec/dlio.md 1.5).
 
+use crate::launcher::mpirun;
 use crate::support::{B0, DLIO, Place, RunFolder, files_below, serve};
 
 #[test]
@@ -50,5 +51,19 @@ fn the_command_of_the_wrapper_works_word_for_word() {
         "summary.json",
     ] {
         assert!(names.iter().any(|one| one == name), "no {name} in {names:?}");
+    }
+}
+
+#[test]
+fn what_is_printed_instead_of_a_run_is_printed_once() {
+    let place = Place::new();
+    place.write("configs/workload/t0_h100.yaml", B0);
+    for (line, told) in [
+        ("--version", "dlio_benchmark "),
+        ("--help", "== Workloads =="),
+        ("--cfg job workload=t0_h100 --config-dir=configs", "workload:\n"),
+    ] {
+        let said = mpirun(&place, 2, DLIO, line).succeeds();
+        assert_eq!(said.stdout.matches(told).count(), 1, "{line}: {}", said.stdout);
     }
 }
