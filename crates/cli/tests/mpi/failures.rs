@@ -166,5 +166,7 @@ fn ctrl_c_ends_all_and_keeps_the_finished_epochs() {
     let said = job.ends();
     assert!(interrupted.elapsed() < IN_TIME, "{:?} {said:#?}", interrupted.elapsed());
     assert_ne!(said.code(), 0, "{said:#?}");
+    let line = our_line(&said);
+    assert!(line.contains("SIGTERM from the launcher"), "{line}");
     assert_finished(&place, 1);
 }
