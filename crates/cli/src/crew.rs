@@ -94,6 +94,13 @@ impl Crew {
         cluster_options.dead_after = options.dead_after;
         cluster_options.node_name = environment.get("FEEDRATE_NODE_NAME").map(str::to_owned);
         let cluster = Cluster::start(cluster_options)?;
+        if cluster.processes() == 1
+            && let Err(error) = refuse_ranks(&environment.variables)
+        {
+            // Each of them is alone, whatever the launcher says.
+            cluster.finish()?;
+            return Err(error);
+        }
         let ranks_per_process = options.ranks_per_process.unwrap_or(1);
         let crew = Self { cluster: Some(cluster), ranks_per_process };
         match crew.same_version() {
@@ -193,6 +200,11 @@ impl Crew {
             (node.processes.first().map_or(0, |process| *process as usize), ranks.collect())
         });
         nodes.collect()
+    }
+
+    /// How many processes there are.
+    pub(crate) fn processes(&self) -> u32 {
+        self.cluster.as_ref().map_or(1, Cluster::processes)
     }
 
     /// The name of this process's node, where processes are told apart by it.

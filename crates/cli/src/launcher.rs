@@ -7,22 +7,28 @@ use crate::exit::usage;
 /// Variables in which launchers say how many ranks they started.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Refuses to be one of several ranks: without MPI each would be a benchmark of its own, all over one
-/// folder.
-pub(crate) fn refuse_ranks(variables: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    let number = |name: &str| variables.get(name)?.trim().parse::<u32>().ok();
+/// How many ranks a launcher says it started, and in which variable.
+pub(crate) fn size(variables: &BTreeMap<String, String>) -> Option<(&'static str, u32)> {
     let slurm = variables.contains_key("SLURM_PROCID").then_some("SLURM_STEP_NUM_TASKS");
-    let several = SIZES
-        .into_iter()
-        .chain(slurm)
-        .find_map(|name| Some((name, number(name).filter(|&size| size > 1)?)));
-    match several {
-        None => Ok(()),
-        Some((name, size)) => Err(usage(format!(
-            "a launcher started {size} ranks ({name}), but this program was built without MPI: start it \
-             once, and give it --np {size} for as many ranks in one process"
-        ))),
-    }
+    let names = SIZES.into_iter().chain(slurm);
+    let number = |name: &str| variables.get(name)?.trim().parse::<u32>().ok();
+    names.filter_map(|name| Some((name, number(name)?))).max_by_key(|(_, size)| *size)
+}
+
+/// Refuses to be one of several ranks that cannot reach each other: each would be a benchmark of its own,
+/// all over one folder.
+pub(crate) fn refuse_ranks(variables: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let Some((name, size)) = size(variables).filter(|(_, size)| *size > 1) else { return Ok(()) };
+    let why = if cfg!(feature = "mpi") {
+        "and this program cannot reach the others: its MPI library is another one than the launcher's, or \
+         srun was called without --mpi=pmix or pmi2. Use the launcher of the library it was built with, or"
+    } else {
+        "but this program was built without MPI:"
+    };
+    Err(usage(format!(
+        "a launcher started {size} ranks ({name}), {why} start it once, and give it --np {size} for as \
+         many ranks in one process"
+    )))
 }
 
 /// The number that a launcher gave this process, if one did.

@@ -219,6 +219,17 @@ pub(crate) fn nodes(crew: &Crew, ranks: u32) -> anyhow::Result<Option<Nodes>> {
     if !crew.is_first() {
         return Ok(None);
     }
+    let own = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = facts.first().map_or(0, |facts| facts.logical_cpus) as usize;
+    if crew.processes() > 1 && own < all {
+        note(
+            false,
+            format_args!(
+                "warning: the launcher binds this process to {own} of {all} CPUs, which its readers and \
+                 ranks share; with Open MPI --bind-to none leaves them all"
+            ),
+        );
+    }
     // From behind, so that what is taken does not move what is still to be taken.
     let mut nodes: Vec<NodeFacts> = crew
         .nodes(ranks)
@@ -337,8 +348,12 @@ impl Play<'_> {
         let ranks_here = worlds.len() as u32;
         let most = job.most_held(ranks_here);
         let each = ByteCount(most.0 / u64::from(ranks_here));
+        let of_each = match self.crew.processes() {
+            1 => String::new(),
+            processes => format!(" in each of {processes} processes"),
+        };
         self.tell(format!(
-            "batches and files read ahead take at most {most} ({ranks_here} x {each})"
+            "batches and files read ahead take at most {most} ({ranks_here} x {each}){of_each}"
         ));
         let profiler = Iostat::start(workload, &self.task.folder)?;
         let progress = Arc::new(Progress::default());

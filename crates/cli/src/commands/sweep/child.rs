@@ -19,9 +19,10 @@ use crate::training::{Message, Task, show};
 #[derive(Debug)]
 pub(super) struct Launch<'a>(pub(super) &'a LauncherArgs);
 
-/// What makes Open MPI's launcher notice that a host is lost, instead of waiting for it for ever.
-/// Launchers of other makes do not look at it.
-const KEEPALIVE: [(&str, &str); 3] = [
+/// What makes Open MPI's launcher notice that a host is lost, instead of waiting for it for ever, and leave
+/// every process all CPUs of its host. Launchers of other makes do not look at it.
+const OPEN_MPI: [(&str, &str); 4] = [
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
     ("OMPI_MCA_oob_tcp_keepalive_time", "2"),
     ("OMPI_MCA_oob_tcp_keepalive_intvl", "1"),
     ("OMPI_MCA_oob_tcp_keepalive_probes", "2"),
@@ -84,7 +85,7 @@ impl Launch<'_> {
         command.args(["--heartbeat", &crew.heartbeat.as_secs_f64().to_string()]);
         command.args(["--dead-after", &crew.dead_after.as_secs_f64().to_string()]);
         let unset = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
-        command.envs(KEEPALIVE.into_iter().filter(unset));
+        command.envs(OPEN_MPI.into_iter().filter(unset));
         Ok(command)
     }
 }
