@@ -30,7 +30,9 @@ fn the_command_of_the_wrapper_works_word_for_word() {
         "[METRIC] Number of Simulated Accelerators: 2 \n",
         "[METRIC] Training Accelerator Utilization [AU] (%): ",
     ]);
-    assert!(!said.stderr.contains("warning"), "{}", said.stderr);
+    // Open MPI gives each of two processes one CPU, which is told where there are more; nothing else is odd.
+    let mut warnings = said.stderr.lines().filter(|line| line.contains("warning"));
+    assert!(warnings.all(|line| line.contains("the launcher binds")), "{}", said.stderr);
     assert_eq!(server.status().requests.get, 12);
     let run = RunFolder(place.directory().join("results/training/t0/run/20261130_064754"));
     let summary = run.summary();
