@@ -21,12 +21,15 @@ use tokio::signal::unix::{SignalKind, signal};
 #[cfg(not(feature = "mpi"))]
 use self::no_mpi::Cluster;
 use crate::environment::Environment;
-use crate::exit::{Outcome, logged, tell_error, usage};
+use crate::exit::{INTERRUPTED, Outcome, logged, tell_error, usage};
 use crate::interrupt::exit_on_signal;
-use crate::launcher::refuse_ranks;
+use crate::launcher::{self, refuse_ranks};
 
 /// How much later than the first process the others end when the job has failed.
 const AFTER_THE_FIRST: Duration = Duration::from_millis(100);
+
+/// How long an alarm has to end this process before it ends by itself.
+const LAST_CHANCE: Duration = Duration::from_secs(10);
 
 /// How processes work together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +62,17 @@ impl Crew {
     /// Joins the processes that a launcher started together with this one, if one did. To be called
     /// before there are other threads.
     pub(crate) fn join(environment: &Environment, options: CrewOptions) -> anyhow::Result<Self> {
+        let CrewOptions { heartbeat, dead_after, .. } = options;
+        if dead_after < 2 * heartbeat {
+            let error = usage(format!(
+                "--dead-after {} must be at least twice --heartbeat {}",
+                dead_after.as_secs_f64(),
+                heartbeat.as_secs_f64()
+            ));
+            // Every process finds that; one says it.
+            let speaks = launcher::rank(&environment.variables).is_none_or(|rank| rank == 0);
+            return Err(if speaks { error } else { logged(error) });
+        }
         #[cfg(feature = "mpi")]
         if feedrate_ranks::mpi::is_launched(|name| environment.variables.contains_key(name)) {
             return Self::launched(environment, options);
@@ -98,7 +112,7 @@ impl Crew {
             && let Err(error) = refuse_ranks(&environment.variables)
         {
             // Each of them is alone, whatever the launcher says.
-            cluster.finish()?;
+            cluster.finish().map_err(|loss| loss.aborted)?;
             return Err(error);
         }
         let ranks_per_process = options.ranks_per_process.unwrap_or(1);
@@ -138,12 +152,15 @@ impl Crew {
     pub(crate) fn ranks(&self, asked: Option<u32>) -> anyhow::Result<u32> {
         let Some(cluster) = &self.cluster else { return Ok(asked.unwrap_or(1)) };
         let (processes, each) = (cluster.processes(), self.ranks_per_process);
+        let ranks = processes
+            .checked_mul(each)
+            .ok_or_else(|| usage(format!("{processes} processes of {each} ranks are too many")))?;
         match asked {
-            Some(asked) if asked != processes * each => Err(usage(format!(
+            Some(asked) if asked != ranks => Err(usage(format!(
                 "--np {asked} does not fit: the launcher started {processes} processes of {each} ranks \
                  (--ranks-per-process). Leave --np out"
             ))),
-            _ => Ok(processes * each),
+            _ => Ok(ranks),
         }
     }
 
@@ -230,14 +247,33 @@ impl Crew {
         });
     }
 
+    /// What the first process of a sweep's run does when the sweep is gone.
+    pub(crate) fn leave_without_parent(&self) -> impl FnOnce() + Send + 'static {
+        let alarm = self.cluster.as_ref().map(Cluster::alarm);
+        move || {
+            if let Some(alarm) = alarm {
+                // The others are to know, and not to take this process for one that died.
+                alarm.raise("the sweep has ended");
+                std::thread::sleep(LAST_CHANCE);
+            }
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    }
+
     /// Ends what the processes had together. An error that another process tells is not told here.
     pub(crate) fn close(mut self, result: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
         let first = self.is_first();
         let Some(cluster) = self.cluster.take() else { return result };
-        match result {
+        let error = match result {
             Ok(outcome) => match cluster.finish() {
-                Ok(()) => Ok(outcome),
-                Err(aborted) => Err(aborted.into()),
+                Ok(()) => return Ok(outcome),
+                Err(loss) => {
+                    let error = loss.aborted.into();
+                    if loss.speaks {
+                        tell_error(&error);
+                    }
+                    error
+                }
             },
             Err(error) => {
                 cluster.fail(&format!("{error:#}"));
@@ -247,12 +283,13 @@ impl Crew {
                     tell_error(&error);
                 }
                 drop(cluster);
-                // The launcher takes the exit code of the process that ends first.
-                if !first {
-                    std::thread::sleep(AFTER_THE_FIRST);
-                }
-                Err(logged(error))
+                error
             }
+        };
+        // The launcher takes the exit code of the process that ends first.
+        if !first {
+            std::thread::sleep(AFTER_THE_FIRST);
         }
+        Err(logged(error))
     }
 }

@@ -369,10 +369,11 @@ impl Play<'_> {
         let observer: Arc<dyn Observer> = Arc::<Results>::clone(results);
         let outcome = feedrate_training::run(job, worlds, observer, progress);
         teller.abort();
-        if let Some(complaint) = profiler.and_then(Iostat::finish) {
+        let complaint = profiler.and_then(Iostat::finish);
+        let record = outcome.map_err(|error| anyhow!(error).context(results.what_is_kept()))?;
+        if let Some(complaint) = complaint {
             results.warn(&complaint)?;
         }
-        let record = outcome.map_err(|error| anyhow!(error).context(results.what_is_kept()))?;
         let record = record.context("the run ended without a record")?;
         results.finish(&record).map(Some)
     }
@@ -450,10 +451,11 @@ pub(crate) fn train_task(options: CrewOptions) -> anyhow::Result<Outcome> {
         let task: Task = serde_json::from_str(&line)
             .context("train-task is started by `feedrate sweep` alone")?;
         // The parent never writes a second line: reading ends when it does, and so does this process.
+        let leave = crew.leave_without_parent();
         std::thread::spawn(|| {
             let mut rest = String::new();
             let _ = stdin().lock().read_line(&mut rest);
-            std::process::exit(i32::from(crate::exit::INTERRUPTED));
+            leave();
         });
         Ok(task)
     };
@@ -466,7 +468,11 @@ pub(crate) fn train_task(options: CrewOptions) -> anyhow::Result<Outcome> {
         let results = results.as_ref();
         let play =
             Play { crew: &crew, task: &task, results, runtime: runtime.handle(), quiet: true };
-        play.open(None).and_then(|input| play.train(input))
+        let outcome = play.open(None).and_then(|input| play.train(input));
+        if let (Err(error), Some(results)) = (&outcome, results) {
+            results.failed(error);
+        }
+        outcome
     };
     let outcome = train().map_err(|error| {
         if !crew.is_first() {

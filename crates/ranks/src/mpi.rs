@@ -99,7 +99,7 @@ impl fmt::Debug for Options {
 pub struct Loss {
     /// Why.
     pub aborted: Aborted,
-    /// Whether the callback is to tell the user, see [`Cluster::claim_word`].
+    /// Whether this process is to tell the user, see [`Cluster::claim_word`].
     pub speaks: bool,
 }
 
@@ -296,16 +296,14 @@ impl Cluster {
     /// collective any more.
     ///
     /// When the job has failed, waits a little for the others, and does not finalize.
-    pub fn finish(mut self) -> Result<(), Aborted> {
+    pub fn finish(mut self) -> Result<(), Loss> {
         self.leave();
-        if let Some(aborted) = self.shared.aborted() {
-            return Err(aborted.clone());
-        }
-        if self.library.finalize() {
-            Ok(())
-        } else {
-            Err(self.fail("a rank was still in a collective when its process finished"))
-        }
+        let aborted = match self.shared.aborted() {
+            Some(aborted) => aborted.clone(),
+            None if self.library.finalize() => return Ok(()),
+            None => self.fail("a rank was still in a collective when its process finished"),
+        };
+        Err(Loss { aborted, speaks: self.claim_word() })
     }
 
     /// Says that this process has nothing more to do, and stays as long as others need it.

@@ -278,7 +278,7 @@ fn play(scene: &str) -> Result<(), Box<dyn std::error::Error>> {
         }
         return Err(error);
     }
-    Ok(cluster.finish()?)
+    Ok(cluster.finish().map_err(|loss| loss.aborted)?)
 }
 
 fn act(scene: &str, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {

@@ -6,6 +6,11 @@ use feedrate_ranks::in_process::Rank;
 /// No value of this type exists.
 pub(super) enum Cluster {}
 
+pub(super) struct Loss {
+    pub(super) aborted: Aborted,
+    pub(super) speaks: bool,
+}
+
 pub(super) struct Node {
     pub(super) processes: Vec<u32>,
 }
@@ -51,7 +56,7 @@ impl Cluster {
         match *self {}
     }
 
-    pub(super) fn finish(self) -> Result<(), Aborted> {
+    pub(super) fn finish(self) -> Result<(), Loss> {
         match self {}
     }
 }
@@ -63,6 +68,7 @@ impl Drop for Cluster {
     }
 }
 
+#[derive(Clone)]
 pub(super) struct Alarm;
 
 impl Alarm {

@@ -15,6 +15,7 @@ mod launcher;
 mod network;
 mod same_work;
 mod settings;
+mod sweep;
 mod wrapper;
 
 use end_to_end::support;

@@ -118,7 +118,9 @@ pub(super) fn run_child(
         (Ok(None), true) => None,
         (Ok(None), false) => Some(format!("its process ended without a word ({status})")),
         (Ok(Some(why)), _) => Some(why),
-        (Err(error), _) => Some(format!("its process cannot be followed any more: {error:#}")),
+        (Err(error), _) => {
+            Some(format!("its process cannot be followed any more: {error:#} ({status})"))
+        }
     })
 }
 
