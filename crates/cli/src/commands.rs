@@ -81,10 +81,15 @@ pub(crate) fn note_warnings<'a>(quiet: bool, resolved: impl IntoIterator<Item = 
     }
 }
 
-/// The workload of a run on `ranks` ranks of this machine.
-pub(crate) fn settled(resolved: &Resolved, ranks: u32) -> Workload {
+/// The workload of a run with `ranks_here` ranks on this machine, or on the one that has most of them.
+pub(crate) fn settled(resolved: &Resolved, ranks_here: u32) -> Workload {
     let mut workload = resolved.workload.clone();
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    workload.settle_threads(ranks, cores as u32);
+    settle(&mut workload, ranks_here);
     workload
+}
+
+/// Sets what follows from this machine's cores.
+pub(crate) fn settle(workload: &mut Workload, ranks_here: u32) {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    workload.settle_threads(ranks_here, cores as u32);
 }

@@ -219,6 +219,11 @@ impl Crew {
         nodes.collect()
     }
 
+    /// How many of so many ranks share a node, on the one that has most of them.
+    pub(crate) fn most_on_a_node(&self, ranks: u32) -> u32 {
+        self.nodes(ranks).iter().map(|(_, ranks)| ranks.len() as u32).max().unwrap_or(ranks)
+    }
+
     /// How many processes there are.
     pub(crate) fn processes(&self) -> u32 {
         self.cluster.as_ref().map_or(1, Cluster::processes)

@@ -171,7 +171,7 @@ fn prepare(call: &Call, crew: &Crew) -> anyhow::Result<Task> {
     let np = crew.ranks(command_line.np.map(u32::from))?;
     let resolved = resolve(request)?;
     note_warnings(false, [&resolved]);
-    let workload = settled(&resolved, np);
+    let workload = settled(&resolved, crew.most_on_a_node(np));
     data::check(&workload, np)?;
     let access = Access::new(&resolved, &UploadArgs::default(), environment)?;
     let run = keep_snapshot(&resolved)?;

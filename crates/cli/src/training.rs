@@ -24,6 +24,7 @@ use feedrate_workload::{Schedule, Workload};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
+use crate::commands::settle;
 use crate::crew::{Crew, CrewOptions};
 use crate::data::{self, Generated, Input};
 use crate::environment::Environment;
@@ -448,8 +449,10 @@ pub(crate) fn train_task(options: CrewOptions) -> anyhow::Result<Outcome> {
     let read = || {
         let mut line = String::new();
         stdin().lock().read_line(&mut line)?;
-        let task: Task = serde_json::from_str(&line)
+        let mut task: Task = serde_json::from_str(&line)
             .context("train-task is started by `feedrate sweep` alone")?;
+        // The sweep does not know which hosts its launcher takes.
+        settle(&mut task.workload, crew.most_on_a_node(task.np));
         // The parent never writes a second line: reading ends when it does, and so does this process.
         let leave = crew.leave_without_parent();
         std::thread::spawn(|| {

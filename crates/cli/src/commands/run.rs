@@ -87,7 +87,7 @@ fn prepare(
     let np = crew.ranks(args.np.map(u32::from))?;
     let resolved = resolve_workload(&args.workload, &args.store, Vec::new(), environment)?;
     note_warnings(quiet, [&resolved]);
-    let workload = settled(&resolved, np);
+    let workload = settled(&resolved, crew.most_on_a_node(np));
     data::check(&workload, np)?;
     require_named(&resolved, "run")?;
     check_reading(&workload, &args.read)?;
