@@ -16,13 +16,13 @@ use feedrate_ranks::mpi::Cluster;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 #[cfg(not(feature = "mpi"))]
 use self::no_mpi::Cluster;
 use crate::environment::Environment;
 use crate::exit::{INTERRUPTED, Outcome, logged, tell_error, usage};
-use crate::interrupt::exit_on_signal;
+use crate::interrupt::{Signals, exit_on_signal};
 use crate::launcher::{self, refuse_ranks};
 
 /// How much later than the first process the others end when the job has failed.
@@ -240,15 +240,12 @@ impl Crew {
         let Some(cluster) = &self.cluster else { return exit_on_signal(runtime, what_stays) };
         let alarm = cluster.alarm();
         runtime.spawn(async move {
-            let (Ok(mut interrupt), Ok(mut terminate)) =
-                (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-            else {
-                return;
-            };
-            tokio::select! {
-                _ = interrupt.recv() => alarm.raise("interrupted"),
-                _ = terminate.recv() => alarm.raise("SIGTERM from the launcher"),
-            }
+            let Ok(mut signals) = Signals::new() else { return };
+            alarm.raise(if signals.next().await == SignalKind::interrupt() {
+                "interrupted"
+            } else {
+                "SIGTERM from the launcher"
+            });
         });
     }
 

@@ -11,13 +11,13 @@ use feedrate_report::shell_word;
 use feedrate_s3_server::{
     Access, AccessLogTarget, Account, KeyPair, Options, Server, Storage, read_keys_file,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::runtime;
 use crate::args::ServeArgs;
 use crate::embedded::new_keys;
 use crate::environment::Environment;
 use crate::exit::{INTERRUPTED, Outcome, usage};
+use crate::interrupt::Signals;
 use crate::output::{say, tell};
 
 /// How long requests under way may take when the server is told to end.
@@ -46,7 +46,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
         grace: GRACE,
     };
     runtime()?.block_on(async {
-        let mut signals = Signals::new()?;
+        let signals = Signals::new()?;
         let server = Server::bind(options).await?;
         let endpoint = format!("http://{}", server.local_addr());
         if let Some(path) = &args.env_file {
@@ -59,7 +59,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
         } else {
             say(exports(&endpoint, keys.are_generated.then_some(&keys.own)));
         }
-        server.serve(signals.stop()).await;
+        server.serve(stop(signals)).await;
         Ok(Outcome::Finished)
     })
 }
@@ -138,37 +138,13 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Ctrl-C and SIGTERM.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Completes with the first signal. The second one ends the process at once.
-    async fn stop(&mut self) {
-        self.next().await;
-        if let Ok(mut again) = Self::new() {
-            tokio::spawn(async move {
-                again.next().await;
-                std::process::exit(i32::from(INTERRUPTED));
-            });
-        }
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
+/// Completes with the first signal. The second one ends the process at once.
+async fn stop(mut signals: Signals) {
+    signals.next().await;
+    tokio::spawn(async move {
+        signals.next().await;
+        std::process::exit(i32::from(INTERRUPTED));
+    });
 }
 
 #[cfg(test)]
