@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use feedrate_dataset::Plan;
+use feedrate_dataset::{Cut, Plan};
 use feedrate_workload::{Override, Request, Schedule, Workload, resolve};
 
 /// RetinaNet with this many files.
@@ -25,17 +25,19 @@ fn sampler(criterion: &mut Criterion) {
     for files in [6_000, 1_170_301, 50_000_000] {
         let workload = workload(files);
         let schedule = Schedule::new(&workload, 4).expect("there are steps");
-        let plan = Plan::new(&workload, &schedule, 1, 0);
+        let plan = Plan::new(&workload, &schedule, &Cut::Whole, 1, 0);
         let batch = schedule.batch_size;
         group.throughput(Throughput::Elements(batch));
         group.bench_function(BenchmarkId::from_parameter(files), |bencher| {
-            let mut position = 0;
+            let mut visits = plan.visits(3);
             bencher.iter(|| {
-                let positions = position..position + batch;
-                for visit in plan.visits(3, positions) {
+                for _ in 0..batch {
+                    let visit = visits.next().unwrap_or_else(|| {
+                        visits = plan.visits(3);
+                        visits.next().expect("a share")
+                    });
                     black_box(visit);
                 }
-                position = (position + batch) % (schedule.samples_per_rank() - batch);
             });
         });
     }

@@ -2,24 +2,40 @@
 //! computed again without what comes before it.
 //!
 //! The key is (seed, split), the counter (file, offset). A block cipher never gives two counters the
-//! same block under one key, so no two files, and no two places of one file, are alike.
+//! same block under one key, so no two files, and no two places of one file, are alike. Only where a
+//! workload asks for it are they: `dataset.dedup_ratio` lets neighbouring files have one content, and
+//! `dataset.compressibility` puts zeros behind the random bytes of every 4 KiB.
 
 use aes::Aes128Enc;
 use aes::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper, StreamCipherSeek};
 use ctr::{Ctr64BE, CtrCore};
+use feedrate_workload::{Dataset, ElementType, Split};
 
 /// Bytes to fill at a time: several fit into the first-level cache with what is done to them there,
-/// and the cost of starting a piece is lost in it.
+/// and the cost of starting a piece is lost in it. A multiple of every element's size.
 pub(crate) const PIECE: usize = 8192;
+
+/// Where content is less than random, a block of this size has as much of its share of zeros as any
+/// other: that of the smallest unit that stores compress.
+const BLOCK: u64 = 4096;
 
 /// The random content of one split of a data set.
 #[derive(Clone)]
 pub(crate) struct Content {
     cipher: Aes128Enc,
+    /// Random bytes of each [`BLOCK`].
+    random: u64,
+    /// Files that have one content, on average.
+    alike: f64,
 }
 
 /// The random bytes of one file, in order.
-pub(crate) struct Stream(Ctr64BE<Aes128Enc>);
+pub(crate) struct Stream {
+    keys: Ctr64BE<Aes128Enc>,
+    element: ElementType,
+    random: u64,
+    position: u64,
+}
 
 impl Content {
     /// The content that belongs to `seed` and `split`; of the split's name the first 8 bytes count.
@@ -29,24 +45,84 @@ impl Content {
         for (byte, letter) in key[8..].iter_mut().zip(split.bytes()) {
             *byte = letter;
         }
-        Self { cipher: Aes128Enc::new(&key.into()) }
+        Self { cipher: Aes128Enc::new(&key.into()), random: BLOCK, alike: 1.0 }
+    }
+
+    /// The content of a set, as compressible and as often repeated as `dataset` says.
+    pub(crate) fn of(dataset: &Dataset, split: Split) -> Self {
+        let random = (BLOCK as f64 / 1.0_f64).ceil() as u64;
+        let own = Self::new(dataset.seed, split.folder());
+        Self { random: random.clamp(1, BLOCK), alike: 1.0, ..own }
     }
 
     /// The bytes of `file` from `offset` on.
     pub(crate) fn stream(&self, file: u64, offset: u64) -> Stream {
+        self.elements(file, offset, ElementType::Uint8)
+    }
+
+    /// As [`stream`](Self::stream), little-endian elements of a type, floats finite and otherwise of
+    /// random bits. `offset` is in bytes, a multiple of the element's size.
+    pub(crate) fn elements(&self, file: u64, offset: u64, element: ElementType) -> Stream {
+        debug_assert!(offset.is_multiple_of(element.size()));
+        // Rounding down gives each content to as many files as the ratio says, on average.
+        let own = if self.alike > 1.0 { (file as f64 / self.alike) as u64 } else { file };
         let mut counter = [0; 16];
-        counter[..8].copy_from_slice(&file.to_be_bytes());
+        counter[..8].copy_from_slice(&own.to_be_bytes());
         let core = CtrCore::inner_iv_init(self.cipher.clone(), &counter.into());
-        let mut stream = StreamCipherCoreWrapper::from_core(core);
-        stream.seek(offset);
-        Stream(stream)
+        let mut keys = StreamCipherCoreWrapper::from_core(core);
+        keys.seek(offset);
+        Stream { keys, element, random: self.random, position: offset }
     }
 }
 
 impl Stream {
-    /// Fills `piece` with the next bytes.
+    /// Fills `piece`, whole elements of it, with the next bytes.
     pub(crate) fn fill(&mut self, piece: &mut [u8]) {
-        self.0.write_keystream(piece);
+        debug_assert!((piece.len() as u64).is_multiple_of(self.element.size()));
+        self.keys.write_keystream(piece);
+        if self.random < BLOCK {
+            thin(piece, self.position, self.random);
+        }
+        make_finite(piece, self.element);
+        self.position += piece.len() as u64;
+    }
+}
+
+/// Zeroes what lies behind the first `random` bytes of each block, in a `piece` that begins at
+/// `position`.
+fn thin(piece: &mut [u8], position: u64, random: u64) {
+    let mut at = 0;
+    while at < piece.len() {
+        let inside = (position + at as u64) % BLOCK;
+        let end = piece.len().min(at + (BLOCK - inside) as usize);
+        let zeros = at + random.saturating_sub(inside) as usize;
+        if zeros < end {
+            piece[zeros..end].fill(0);
+        }
+        at = end;
+    }
+}
+
+/// Makes numbers of what would be an infinity or none in elements of a float type, by clearing one bit
+/// of an exponent of all ones (IEEE 754).
+pub(crate) fn make_finite(piece: &mut [u8], element: ElementType) {
+    macro_rules! clear {
+        ($bits:ty, $exponent:expr) => {{
+            const EXPONENT: $bits = $exponent;
+            const LOWEST: $bits = EXPONENT & EXPONENT.wrapping_neg();
+            let (elements, _) = piece.as_chunks_mut::<{ size_of::<$bits>() }>();
+            for element in elements {
+                let bits = <$bits>::from_le_bytes(*element);
+                let cleared = if bits & EXPONENT == EXPONENT { LOWEST } else { 0 };
+                *element = (bits & !cleared).to_le_bytes();
+            }
+        }};
+    }
+    match element {
+        ElementType::Float16 => clear!(u16, 0x7c00),
+        ElementType::Float32 => clear!(u32, 0x7f80_0000),
+        ElementType::Float64 => clear!(u64, 0x7ff0_0000_0000_0000),
+        _ => {}
     }
 }
 
@@ -54,7 +130,10 @@ impl Stream {
 mod tests {
     use std::collections::HashSet;
 
+    use feedrate_workload::Format;
+
     use super::*;
+    use crate::testing::dataset;
 
     fn bytes(content: &Content, file: u64, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
@@ -85,6 +164,31 @@ mod tests {
                     assert!(seen.insert(block.to_vec()), "a block occurs twice");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn floats_are_finite_and_else_random() {
+        let content = Content::new(10, "train");
+        let bytes = |element| {
+            let mut bytes = vec![0; 1 << 20];
+            content.elements(3, 0, element).fill(&mut bytes);
+            bytes
+        };
+        let plain = bytes(ElementType::Uint8);
+        let half = bytes(ElementType::Float16);
+        let exponent = |half: &[u8; 2]| u16::from_le_bytes(*half) & 0x7c00;
+        assert!(half.as_chunks().0.iter().all(|half| exponent(half) != 0x7c00));
+        let changed = half.iter().zip(&plain).filter(|(a, b)| a != b).count();
+        // One exponent in 32 was all ones.
+        assert!((15_000..18_000).contains(&changed), "{changed}");
+        let single = bytes(ElementType::Float32);
+        assert!(single.as_chunks().0.iter().all(|&single| f32::from_le_bytes(single).is_finite()));
+        let double = bytes(ElementType::Float64);
+        assert!(double.as_chunks().0.iter().all(|&double| f64::from_le_bytes(double).is_finite()));
+        for floats in [single, double] {
+            assert_ne!(floats, plain);
+            assert!(floats.iter().zip(&plain).filter(|(a, b)| a != b).count() < 4000);
         }
     }
 

@@ -513,7 +513,7 @@ mod tests {
                 for file in 0..set.files(split) {
                     let mut bytes = Vec::new();
                     store.get(&layout.key(file), None, &mut bytes).await.unwrap();
-                    assert_eq!(format.verify(file, &bytes), Ok(()));
+                    assert_eq!(format.verify(file, 0..1, &bytes), Ok(()));
                 }
                 let bytes = format.total_bytes();
                 all_bytes += bytes;

@@ -5,15 +5,16 @@
 //! - [`Layout`] turns a file's index into its [`ObjectKey`](feedrate_storage::ObjectKey).
 //!   [`discover()`] finds out, by one listing, what a store holds of a set; [`trusted()`] does without
 //!   and looks for a few of the files.
-//! - [`Plan`] turns (epoch, rank, position) into the sample that is due there, through keyed
-//!   [`Permutation`]s instead of shuffled tables, and [`Visits`] turns a rank's positions into reads.
+//! - [`Plan`] turns (epoch, rank) into the [`Visits`] of that rank, which are its reads in order, through
+//!   keyed [`Permutation`]s instead of shuffled tables; a [`Cut`] says in which pieces files are read.
 //! - [`FileFormat`] turns a file's index into its bytes, from counters, so that any file can be made
-//!   again to check what a store returned; [`generate()`] makes them all and uploads them, and
-//!   [`remove()`] takes them away.
+//!   again to check what a store returned, and decodes them; [`generate()`] makes them all and uploads
+//!   them, and [`remove()`] takes them away.
 //!
 //! A format never knows where bytes come from or go to.
 
 mod content;
+mod cut;
 mod discover;
 mod format;
 mod generate;
@@ -25,14 +26,15 @@ mod remove;
 mod sizes;
 mod trusted;
 
+pub use cut::Cut;
 pub use discover::{DiscoverError, Stored, discover};
-pub use format::{FileFormat, FormatError, Mismatch};
+pub use format::{FileFormat, FormatError, Length, Mismatch, Side, Undecodable};
 pub use generate::{
     FileSet, GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, Part, generate,
 };
 pub use layout::Layout;
 pub use permutation::Permutation;
-pub use plan::{Plan, SampleRef, Visit, Visits};
+pub use plan::{Plan, Visit, Visits};
 pub use remove::{RemoveError, remove};
 pub use trusted::{TrustError, trusted};
 

@@ -114,6 +114,13 @@ mod tests {
         let both = Dataset { num_files_eval: 4, ..set(6, 65_536.0, 16_384.0) };
         assert_eq!(sides_of(&both, Split::Train), all[..6]);
         assert_eq!(sides_of(&both, Split::Valid), all[6..]);
+        let table = |sizes: &Sizes| match sizes {
+            Sizes::PerFile { sides, .. } => sides.as_ptr(),
+            Sizes::Same(_) => panic!("sizes deviate"),
+        };
+        let [train, valid] = Sizes::both(&both);
+        assert_eq!(table(&train), table(&valid));
+        assert_eq!(table(&train), table(&train.clone()));
     }
 
     #[test]

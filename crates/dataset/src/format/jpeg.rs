@@ -10,9 +10,18 @@
 //!
 //! The coefficients being noise, so are the pixels. Format: ITU-T T.81, JFIF 1.01.
 
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use super::Comparison;
+use feedrate_workload::Format;
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+use super::files::{Files, Length, Undecodable};
+use super::out::{Out, Stopped};
+use super::{FormatError, Ingredients};
 use crate::content::{Content, PIECE};
 use crate::sizes::Sizes;
 
@@ -21,16 +30,19 @@ use crate::sizes::Sizes;
 const FRAMING: u64 = 2 + 18 + 69 + 13 + 2 * 25 + 10 + 2;
 
 /// Group sizes in bits. A value has at most 10 bits in a baseline scan, and the shortest at least 1.
-const GROUPS: std::ops::RangeInclusive<u64> = 5..=11;
+const GROUPS: RangeInclusive<u64> = 5..=11;
 
 /// Blocks of 8 x 8 pixels along a side of 256 pixels.
 const FULL_SIDE: u64 = 32;
 
 /// Bytes of a comment segment: marker and length at least, and all that the length can say.
-const SEGMENT: std::ops::RangeInclusive<u64> = 4..=2 + 65_535;
+const SEGMENT: RangeInclusive<u64> = 4..=2 + 65_535;
 
 /// The smallest file: one block of the shortest groups and an empty comment.
-pub(super) const SMALLEST: u64 = FRAMING + 8 * *GROUPS.start() + *SEGMENT.start();
+const SMALLEST: u64 = FRAMING + 8 * *GROUPS.start() + *SEGMENT.start();
+
+/// The largest file: readers count its bytes in 32 bits.
+const LARGEST: u64 = u32::MAX as u64;
 
 /// Blocks that are made at a time, so that a piece of any group size fits where pieces are made and
 /// is a multiple of every vector's length.
@@ -48,44 +60,37 @@ pub(super) struct Jpeg {
     starts: Arc<[Vec<u8>]>,
 }
 
-impl Jpeg {
-    pub(super) fn new(content: Content, sizes: Sizes, record_length: u64) -> Self {
-        Self { content, sizes, record_length, starts: GROUPS.map(group_starts).collect() }
+impl fmt::Debug for Jpeg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jpeg").finish_non_exhaustive()
     }
+}
 
-    pub(super) fn sizes(&self) -> &Sizes {
-        &self.sizes
+impl Jpeg {
+    pub(super) fn new(made_from: Ingredients<'_>) -> Result<Self, FormatError> {
+        let Ingredients { dataset, content, sizes } = made_from;
+        if dataset.num_samples_per_file != 1 {
+            return Err(FormatError::SamplesPerFile {
+                format: Format::Jpeg.suffix(),
+                configured: dataset.num_samples_per_file,
+            });
+        }
+        let (record_length, starts) =
+            (dataset.record_length_bytes as u64, GROUPS.map(group_starts).collect());
+        Ok(Self { content, sizes, record_length, starts })
     }
 
     /// The record length itself where it is the same for all files, whose square root need not be
     /// whole; the product of the drawn sides otherwise.
-    pub(super) fn file_len(&self, file: u64) -> u64 {
+    fn file_len(&self, file: u64) -> u64 {
         match &self.sizes {
             Sizes::Same(_) => self.record_length,
             Sizes::PerFile { .. } => self.sizes.elements(file),
         }
     }
 
-    pub(super) fn write(&self, file: u64, out: &mut Vec<u8>) {
-        let geometry = Geometry::new(self.file_len(file));
-        self.push_head(file, geometry, out);
-        self.for_each_piece(file, geometry, |_, piece| out.extend_from_slice(piece));
-        out.extend_from_slice(&END_OF_IMAGE);
-    }
-
-    pub(super) fn compare(&self, file: u64, comparison: &mut Comparison<'_>) {
-        let geometry = Geometry::new(self.file_len(file));
-        let mut head = Vec::new();
-        self.push_head(file, geometry, &mut head);
-        comparison.framing(0, &head);
-        self.for_each_piece(file, geometry, |offset, piece| {
-            comparison.content(head.len() + offset, piece);
-        });
-        comparison.framing(head.len() + geometry.scan() as usize, &END_OF_IMAGE);
-    }
-
-    /// Makes the scan piece by piece: `piece` gets each with its offset in the scan.
-    fn for_each_piece(&self, file: u64, geometry: Geometry, mut piece: impl FnMut(usize, &[u8])) {
+    /// The scan, made piece by piece.
+    fn write_scan(&self, file: u64, geometry: Geometry, out: &mut dyn Out) -> Result<(), Stopped> {
         let starts = &self.starts[(geometry.group - GROUPS.start()) as usize];
         let mut stream = self.content.stream(file, 0);
         let mut scratch = [0; PIECE];
@@ -94,12 +99,13 @@ impl Jpeg {
             let bytes = &mut scratch[..starts.len().min(len - offset)];
             stream.fill(bytes);
             mend(bytes, starts);
-            piece(offset, bytes);
+            out.content(bytes)?;
         }
+        Ok(())
     }
 
-    /// Writes all that comes before the scan. The comments' text is random too: the bytes of the
-    /// file's content that follow the scan's.
+    /// All that comes before the scan. The comments' text is random too: the bytes of the file's
+    /// content that follow the scan's.
     fn push_head(&self, file: u64, geometry: Geometry, out: &mut Vec<u8>) {
         out.extend_from_slice(&[0xff, 0xd8]);
         // JFIF 1.01, square pixels, no thumbnail.
@@ -143,6 +149,38 @@ impl Jpeg {
             let start = out.len();
             out.resize(start + text, 0);
             stream.fill(&mut out[start..]);
+        }
+    }
+}
+
+impl Files for Jpeg {
+    fn length(&self, file: u64) -> Length {
+        Length::Exact(self.file_len(file))
+    }
+
+    fn lengths(&self) -> RangeInclusive<u64> {
+        SMALLEST..=LARGEST
+    }
+
+    fn write(&self, file: u64, _: Range<u64>, out: &mut dyn Out) -> Result<(), Stopped> {
+        let geometry = Geometry::new(self.file_len(file));
+        let mut head = Vec::new();
+        self.push_head(file, geometry, &mut head);
+        out.framing(&head)?;
+        self.write_scan(file, geometry, out)?;
+        out.framing(&END_OF_IMAGE)
+    }
+
+    fn sample_at(&self, _: u64, _: u64) -> Option<u64> {
+        Some(0)
+    }
+
+    fn decode(&self, _: u64, _: Range<u64>, found: &[u8]) -> Result<(), Undecodable> {
+        let strict = DecoderOptions::default().set_strict_mode(true);
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(found), strict);
+        match decoder.decode() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Undecodable::file(format_args!("it is no JPEG image: {error:?}"))),
         }
     }
 }
@@ -252,8 +290,6 @@ impl Geometry {
 mod tests {
     use feedrate_workload::{Format, Split};
     use proptest::prelude::*;
-    use zune_jpeg::JpegDecoder;
-    use zune_jpeg::zune_core::bytestream::ZCursor;
 
     use super::*;
     use crate::FileFormat;
@@ -348,7 +384,10 @@ mod tests {
 
     #[test]
     fn several_comments_add_up() {
-        let jpeg = Jpeg::new(Content::new(10, "train"), Sizes::Same(vec![1, 1]), 1);
+        let set = dataset(Format::Jpeg, 1, 1000.0);
+        let content = Content::new(10, "train");
+        let made_from = Ingredients { dataset: &set, content, sizes: Sizes::Same(vec![1, 1]) };
+        let jpeg = Jpeg::new(made_from).expect("one sample a file");
         for comment in [4, 65_537, 65_538, 65_541, 131_074, 200_000] {
             let mut out = Vec::new();
             let geometry = Geometry { group: 11, columns: 1, rows: 1, comment };

@@ -6,13 +6,23 @@
 //!
 //! Formats: APPNOTE.TXT 6.3 (ZIP), numpy.lib.format 1.0 (NPY).
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::ops::{Range, RangeInclusive};
 
 use crc32fast::Hasher;
+use feedrate_workload::{Compression, Dataset, ElementType};
 
-use super::Comparison;
-use crate::content::{Content, PIECE};
+use super::files::{Files, Length, Undecodable};
+use super::out::{Out, Stopped, pour};
+use super::{FormatError, Ingredients};
+use crate::content::Content;
 use crate::sizes::Sizes;
+
+/// A ZIP without its 64-bit extension ends here.
+const LARGEST: u64 = u32::MAX as u64;
+
+/// `NumPy` reads arrays of at most 32 dimensions (64 from 2.0 on), the samples' among them.
+const MOST_DIMS: usize = 31;
 
 /// The least that a header takes, and a multiple of the alignment of larger ones: that of shapes
 /// with many dimensions.
@@ -52,18 +62,35 @@ struct Member {
     offset: u64,
 }
 
+impl fmt::Debug for Npz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Npz").field("samples", &self.samples).finish_non_exhaustive()
+    }
+}
+
 impl Npz {
-    pub(super) fn new(content: Content, sizes: Sizes, samples: u64) -> Self {
+    pub(super) fn new(made_from: Ingredients<'_>) -> Result<Self, FormatError> {
+        let Ingredients { dataset, content, sizes } = made_from;
+        let Dataset { num_samples_per_file: samples, record_dims: dims, .. } = dataset;
+        if dataset.compression != Compression::None
+            || dataset.record_element_type != ElementType::Uint8
+        {
+            let what = "compressed npz, or other elements than uint8,".to_owned();
+            return Err(FormatError::NotYet { what });
+        }
+        if dims.len() > MOST_DIMS {
+            let why = format!(
+                "it has {} dimensions, but NumPy reads at most {MOST_DIMS} of a record: join some",
+                dims.len()
+            );
+            return Err(FormatError::Unfit { key: "dataset.record_dims", why });
+        }
         // Two drawn sides never outgrow the least header.
         let x_header = match &sizes {
-            Sizes::Same(_) => npy_header("|u1", &shape(sizes.dims(0), samples)).len() as u64,
+            Sizes::Same(_) => npy_header("|u1", &shape(sizes.dims(0), *samples)).len() as u64,
             Sizes::PerFile { .. } => NPY_HEADER,
         };
-        Self { content, sizes, samples, x_header }
-    }
-
-    pub(super) fn sizes(&self) -> &Sizes {
-        &self.sizes
+        Ok(Self { content, sizes, samples: *samples, x_header })
     }
 
     /// Bytes of all samples of `file`.
@@ -71,65 +98,7 @@ impl Npz {
         self.sizes.elements(file).saturating_mul(self.samples)
     }
 
-    pub(super) fn file_len(&self, file: u64) -> u64 {
-        let member = LOCAL_HEADER + CENTRAL_HEADER + 2 * X.len() as u64;
-        let framing = 2 * member + self.x_header + NPY_HEADER + END;
-        self.data_len(file).saturating_add(self.samples.saturating_mul(8)).saturating_add(framing)
-    }
-
-    pub(super) fn write(&self, file: u64, out: &mut Vec<u8>) {
-        let header = self.push_x_header(file, out);
-        let mut crc = Hasher::new();
-        crc.update(&out[header..]);
-        self.for_each_piece(file, |_, piece| {
-            crc.update(piece);
-            out.extend_from_slice(piece);
-        });
-        let crc = crc.finalize();
-        out[LOCAL_CRC..LOCAL_CRC + 4].copy_from_slice(&crc.to_le_bytes());
-        self.push_tail(file, crc, out);
-    }
-
-    pub(super) fn compare(&self, file: u64, comparison: &mut Comparison<'_>) {
-        let mut framing = Vec::new();
-        let header = self.push_x_header(file, &mut framing);
-        let mut crc = Hasher::new();
-        crc.update(&framing[header..]);
-        let start = framing.len();
-        self.for_each_piece(file, |offset, piece| {
-            crc.update(piece);
-            comparison.content(start + offset, piece);
-        });
-        let crc = crc.finalize();
-        framing[LOCAL_CRC..LOCAL_CRC + 4].copy_from_slice(&crc.to_le_bytes());
-        comparison.framing(0, &framing);
-        framing.clear();
-        self.push_tail(file, crc, &mut framing);
-        comparison.framing(start + self.data_len(file) as usize, &framing);
-    }
-
-    /// Makes the samples piece by piece: `piece` gets each with its offset in the samples.
-    fn for_each_piece(&self, file: u64, mut piece: impl FnMut(usize, &[u8])) {
-        let mut stream = self.content.stream(file, 0);
-        let mut scratch = [0; PIECE];
-        let len = self.data_len(file) as usize;
-        for offset in (0..len).step_by(PIECE) {
-            let bytes = &mut scratch[..PIECE.min(len - offset)];
-            stream.fill(bytes);
-            piece(offset, bytes);
-        }
-    }
-
-    /// Writes what comes before the samples, with no checksum yet, and tells where in it the member
-    /// begins.
-    fn push_x_header(&self, file: u64, out: &mut Vec<u8>) -> usize {
-        push_local(X, self.x_header + self.data_len(file), out);
-        let member = out.len();
-        out.extend(npy_header("|u1", &shape(self.sizes.dims(file), self.samples)));
-        member
-    }
-
-    /// Writes what comes after the samples: labels and directory.
+    /// What comes after the samples: labels and directory.
     fn push_tail(&self, file: u64, x_crc: u32, out: &mut Vec<u8>) {
         let local_len = LOCAL_HEADER + X.len() as u64;
         let x =
@@ -140,13 +109,11 @@ impl Npz {
             size: NPY_HEADER + 8 * self.samples,
             offset: local_len + x.size,
         };
-        let local = out.len();
-        push_local(Y, y.size, out);
-        let member = out.len();
-        out.extend(npy_header("<i8", &format!("({},)", self.samples)));
-        out.resize(member + y.size as usize, 0);
-        y.crc = crc32fast::hash(&out[member..]);
-        out[local + LOCAL_CRC..local + LOCAL_CRC + 4].copy_from_slice(&y.crc.to_le_bytes());
+        let mut member = npy_header("<i8", &format!("({},)", self.samples));
+        member.resize(y.size as usize, 0);
+        y.crc = crc32fast::hash(&member);
+        push_local(Y, y.crc, y.size, out);
+        out.extend(member);
 
         let directory = out.len();
         x.push_listed(out);
@@ -156,6 +123,49 @@ impl Npz {
         out.extend_from_slice(&listed.to_le_bytes());
         out.extend_from_slice(&((y.offset + local_len + y.size) as u32).to_le_bytes());
         out.extend_from_slice(&[0, 0]);
+    }
+}
+
+impl Files for Npz {
+    fn length(&self, file: u64) -> Length {
+        let member = LOCAL_HEADER + CENTRAL_HEADER + 2 * X.len() as u64;
+        let framing = 2 * member + self.x_header + NPY_HEADER + END;
+        let labels = self.samples.saturating_mul(8);
+        Length::Exact(self.data_len(file).saturating_add(labels).saturating_add(framing))
+    }
+
+    fn lengths(&self) -> RangeInclusive<u64> {
+        0..=LARGEST
+    }
+
+    fn write(&self, file: u64, _: Range<u64>, out: &mut dyn Out) -> Result<(), Stopped> {
+        let member = npy_header("|u1", &shape(self.sizes.dims(file), self.samples));
+        let mut local = Vec::new();
+        push_local(X, 0, self.x_header + self.data_len(file), &mut local);
+        out.framing(&local[..LOCAL_CRC])?;
+        let open = out.later(4)?;
+        out.framing(&local[LOCAL_CRC + 4..])?;
+        out.framing(&member)?;
+        let mut crc = Hasher::new();
+        crc.update(&member);
+        let stream = self.content.stream(file, 0);
+        pour(stream, self.data_len(file), out, |piece| crc.update(piece))?;
+        let crc = crc.finalize();
+        out.fill_in(open, &crc.to_le_bytes());
+        let mut tail = Vec::new();
+        self.push_tail(file, crc, &mut tail);
+        out.framing(&tail)
+    }
+
+    /// The sample axis is the last, so samples are interleaved.
+    fn sample_at(&self, file: u64, offset: u64) -> Option<u64> {
+        let start = LOCAL_HEADER + X.len() as u64 + self.x_header;
+        let inside = offset.checked_sub(start).filter(|&inside| inside < self.data_len(file))?;
+        Some(inside % self.samples)
+    }
+
+    fn decode(&self, _: u64, _: Range<u64>, _: &[u8]) -> Result<(), Undecodable> {
+        Err(Undecodable::file("npz is not decoded yet"))
     }
 }
 
@@ -173,10 +183,10 @@ impl Member {
     }
 }
 
-/// Writes a member's own header, the checksum left open.
-fn push_local(name: &str, size: u64, out: &mut Vec<u8>) {
+/// Writes a member's own header.
+fn push_local(name: &str, crc: u32, size: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"PK\x03\x04");
-    push_common(name, 0, size, out);
+    push_common(name, crc, size, out);
     out.extend_from_slice(name.as_bytes());
 }
 
@@ -290,7 +300,7 @@ mod tests {
             let mut bytes = Vec::new();
             format.write(1, &mut bytes);
             assert_eq!(bytes.len() as u64, format.file_len(1));
-            assert_eq!(format.verify(1, &bytes), Ok(()));
+            assert_eq!(format.verify(1, 0..3, &bytes), Ok(()));
             let x = member(&mut archive, "x.npy");
             let x = NpyFile::new(&x[..]).unwrap();
             assert_eq!(x.shape(), [dims, vec![3]].concat());

@@ -1,0 +1,82 @@
+//! In which pieces a file of several samples is read.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How files are cut into what one read brings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cut {
+    /// A file is read as a whole.
+    Whole,
+    /// Any samples of a file can be read without the rest, at most so many at a time (at least 1).
+    Samples(u64),
+    /// A file is read by groups of samples, each as a whole: the first samples of the groups,
+    /// ascending, the first of all being 0.
+    Groups(Arc<[u64]>),
+}
+
+impl Cut {
+    /// How many pieces a file of `samples` samples has.
+    pub(crate) fn pieces(&self, samples: u64) -> u64 {
+        match self {
+            Self::Whole => 1,
+            Self::Samples(most) => samples.div_ceil(*most),
+            Self::Groups(firsts) => firsts.len() as u64,
+        }
+    }
+
+    /// The piece that `sample` is in.
+    pub(crate) fn piece_of(&self, sample: u64) -> u64 {
+        match self {
+            Self::Whole => 0,
+            Self::Samples(most) => sample / most,
+            Self::Groups(firsts) => firsts.partition_point(|&first| first <= sample) as u64 - 1,
+        }
+    }
+
+    /// The samples of a `piece` of a file of `samples` samples.
+    pub fn samples_of(&self, piece: u64, samples: u64) -> Range<u64> {
+        match self {
+            Self::Whole => 0..samples,
+            Self::Samples(most) => piece * most..((piece + 1) * most).min(samples),
+            Self::Groups(firsts) => {
+                let end = firsts.get(piece as usize + 1).copied().unwrap_or(samples);
+                firsts[piece as usize]..end
+            }
+        }
+    }
+
+    /// The most samples that a piece of a file of `samples` samples has.
+    pub fn largest(&self, samples: u64) -> u64 {
+        match self {
+            Self::Whole => samples,
+            Self::Samples(most) => samples.min(*most),
+            Self::Groups(firsts) => (0..firsts.len() as u64)
+                .map(|piece| self.samples_of(piece, samples))
+                .map(|piece| piece.end - piece.start)
+                .max()
+                .unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_samples_in_order() {
+        let groups = Cut::Groups([0, 1000, 1200, 2200, 2400].into());
+        for cut in [Cut::Whole, Cut::Samples(1), Cut::Samples(7), Cut::Samples(9000), groups] {
+            let mut next = 0;
+            for piece in 0..cut.pieces(2500) {
+                let samples = cut.samples_of(piece, 2500);
+                assert_eq!(samples.start, next);
+                assert!(samples.clone().all(|sample| cut.piece_of(sample) == piece));
+                assert!(samples.end - samples.start <= cut.largest(2500));
+                next = samples.end;
+            }
+            assert_eq!(next, 2500);
+        }
+    }
+}
