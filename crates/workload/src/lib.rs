@@ -40,8 +40,9 @@ pub use schedule::{Schedule, ScheduleError};
 pub use schema::names_secret;
 pub use tree::yaml::YamlError;
 pub use workload::{
-    CHUNKED_GETS_IN_FLIGHT, Checkpoint, CheckpointMode, Compat, Compression, DataLoader, Dataset,
-    Datatype, DropCaches, ElementType, Evaluation, Format, Framework, Hdf5, LogLevel, Metric,
-    Model, Output, Parallelism, Parquet, ParquetColumn, Payload, Pipeline, Profiler, Profiling,
-    Reader, Shuffle, Split, Storage, Target, Time, Train, Transformer, Workflow, Workload,
+    CHUNKED_GETS_IN_FLIGHT, Checkpoint, CheckpointMode, ColumnType, Compat, Compression,
+    DataLoader, Dataset, Datatype, Decode, DropCaches, ElementType, Evaluation, Format, Framework,
+    Hdf5, LogLevel, Metric, Model, Output, Parallelism, Parquet, ParquetColumn, Payload, Pipeline,
+    Profiler, Profiling, RangeSize, Reader, Shuffle, Split, Storage, Target, Time, Train,
+    Transformer, Workflow, Workload,
 };

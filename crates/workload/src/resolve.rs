@@ -2,9 +2,11 @@
 //! between keys stand.
 
 mod checkpoint;
+mod compression;
 mod dataset;
 mod keys;
 mod model;
+mod parquet;
 mod reader;
 mod secrets;
 mod store;

@@ -111,9 +111,23 @@ impl<'a> Settings<'a> {
 
     /// Notes a problem of `key`, which has been recorded, at the place of its value.
     pub(crate) fn object_to_value(&mut self, key: &str, text: impl Into<String>) {
+        self.object(&self.origin_of(key), key, text);
+    }
+
+    /// Notes something odd about `key`, which has been recorded, at the place of its value.
+    pub(crate) fn warn_of_value(&mut self, key: &str, text: impl Into<String>) {
+        self.warnings.push(Remark::about_key(&self.origin_of(key), key, text));
+    }
+
+    /// Where the value of `key` came from, which has been recorded.
+    fn origin_of(&self, key: &str) -> Origin {
         let value = self.values.iter().find(|value| value.key == key);
-        let origin = value.map_or(Origin::Default, |value| value.origin.clone());
-        self.object(&origin, key, text);
+        value.map_or(Origin::Default, |value| value.origin.clone())
+    }
+
+    /// Whether a value of `key` has been refused.
+    pub(crate) fn has_problem_of(&self, key: &str) -> bool {
+        self.problems.iter().any(|problem| problem.key == key)
     }
 
     /// Keeps the value of `key` for the list of resolved values.
@@ -388,6 +402,17 @@ pub(crate) fn number(node: &Node, range: &RangeInclusive<f64>) -> Result<f64, St
     // A comparison with NaN is false, so it is in no range.
     .filter(|value| range.contains(value))
     .ok_or_else(|| format!("accepts a number from {} to {}", range.start(), range.end()))
+}
+
+/// A list of what `item` accepts.
+pub(crate) fn list<T>(
+    node: &Node,
+    item: impl Fn(&Node) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    match &node.value {
+        Value::Sequence(nodes) => nodes.iter().map(item).collect(),
+        _ => Err("accepts a list".to_owned()),
+    }
 }
 
 fn checked_text(node: &Node, check: fn(&str) -> Result<(), String>) -> Result<String, String> {

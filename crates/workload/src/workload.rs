@@ -41,11 +41,7 @@ impl Workload {
     /// Bytes of a sample by which rates are computed (R of spec/dlio.md 7.3): the record length, or the
     /// columns of a Parquet file.
     pub fn record_bytes(&self) -> f64 {
-        let columns = &self.dataset.parquet.columns;
-        if self.dataset.format != Format::Parquet || columns.is_empty() {
-            return self.dataset.record_length_bytes;
-        }
-        columns.iter().map(ParquetColumn::bytes).sum::<u64>() as f64
+        self.dataset.record_bytes()
     }
 
     /// How long a step of a set computes.
@@ -276,7 +272,8 @@ pub struct Dataset {
     pub file_prefix: String,
     /// `dataset.compression`.
     pub compression: Compression,
-    /// `dataset.compression_level`.
+    /// `dataset.compression_level`, in force: given, or the usual one of the compression; 0 for those
+    /// without levels.
     pub compression_level: u32,
     /// `dataset.keep_files`: false removes the set's files at the end of the run.
     pub keep_files: bool,
@@ -293,9 +290,27 @@ pub struct Dataset {
     pub parquet: Parquet,
     /// `dataset.seed` (ours): content and sizes.
     pub seed: u64,
+    /// `dataset.exact_size` (ours): a record is one row of floor(`record_length_bytes` / the element's
+    /// size) elements, at least 1, instead of a square. Without `record_dims` and deviation.
+    pub exact_size: bool,
+    /// `dataset.compressibility` (ours), at least 1: to which part of its size a store that compresses
+    /// can bring the content; 1 is not at all.
+    pub compressibility: f64,
+    /// `dataset.dedup_ratio` (ours), at least 1: files of a set / files whose content is their own; 1 is
+    /// that no two share anything.
+    pub dedup_ratio: f64,
 }
 
 impl Dataset {
+    /// Bytes of a sample by which rates are computed: see [`Workload::record_bytes`].
+    pub(crate) fn record_bytes(&self) -> f64 {
+        if self.format == Format::Parquet && !self.parquet.columns.is_empty() {
+            self.parquet.row_bytes() as f64
+        } else {
+            self.record_length_bytes
+        }
+    }
+
     /// Files of a set.
     pub fn files(&self, split: Split) -> u64 {
         match split {
@@ -327,24 +342,31 @@ pub struct Hdf5 {
 /// `dataset.parquet.*`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parquet {
-    /// `columns`; empty is DLIO's one column of bytes.
+    /// `columns`, no two of one name; empty is DLIO's one column of bytes.
     pub columns: Vec<ParquetColumn>,
     /// `row_group_size` in rows.
     pub row_group_size: u64,
-    /// `partition_by`: the column of hive partitions.
+    /// `partition_by`: the column of hive partitions, one of several, of single whole numbers or texts.
     pub partition_by: Option<String>,
     /// `generation_batch_size` in rows; 0 is a row group's.
     pub generation_batch_size: u64,
 }
 
+impl Parquet {
+    /// Bytes of a row of the columns as DLIO counts them; 0 without columns.
+    pub fn row_bytes(&self) -> u64 {
+        self.columns.iter().map(ParquetColumn::bytes).fold(0, u64::saturating_add)
+    }
+}
+
 /// An entry of `dataset.parquet.columns`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParquetColumn {
-    /// Its name.
+    /// Its name, not empty.
     pub name: String,
-    /// Its type, a `NumPy` name or `list`, `string`, `binary`, `bool`.
-    pub dtype: String,
-    /// Elements of a value, at least 1.
+    /// Its type.
+    pub dtype: ColumnType,
+    /// Elements of a value, at least 1; of a `bool` always 1.
     pub size: u64,
 }
 
@@ -352,14 +374,53 @@ impl ParquetColumn {
     /// Bytes of a value as DLIO counts them (spec/dlio.md 4.3): 4 for every element of a type without
     /// a width.
     pub fn bytes(&self) -> u64 {
-        let element = match self.dtype.as_str() {
-            "int8" | "uint8" | "bool" => 1,
-            "int16" | "uint16" | "float16" => 2,
-            "int64" | "uint64" | "float64" => 8,
-            _ => 4,
+        let element = match self.dtype {
+            ColumnType::Int8 | ColumnType::Uint8 | ColumnType::Bool => 1,
+            ColumnType::Int16 | ColumnType::Uint16 | ColumnType::Float16 => 2,
+            ColumnType::Int32 | ColumnType::Uint32 | ColumnType::Float32 => 4,
+            ColumnType::Int64 | ColumnType::Uint64 | ColumnType::Float64 => 8,
+            ColumnType::List | ColumnType::String | ColumnType::Binary => 4,
         };
         self.size.saturating_mul(element)
     }
+}
+
+/// `dtype` of an entry of `dataset.parquet.columns`.
+///
+/// A number is a scalar if `size` is 1, else a list of `size` numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColumnType {
+    /// `float32`
+    Float32,
+    /// `float64`
+    Float64,
+    /// `float16`
+    Float16,
+    /// `int8`
+    Int8,
+    /// `int16`
+    Int16,
+    /// `int32`
+    Int32,
+    /// `int64`
+    Int64,
+    /// `uint8`
+    Uint8,
+    /// `uint16`
+    Uint16,
+    /// `uint32`
+    Uint32,
+    /// `uint64`
+    Uint64,
+    /// `list`: always a list, of `float32`.
+    List,
+    /// `string`: one text, whatever `size` is.
+    String,
+    /// `binary`: `size` bytes.
+    Binary,
+    /// `bool`: one truth value.
+    Bool,
 }
 
 /// `dataset.format`: what the files are, and their suffix.
@@ -508,6 +569,8 @@ pub struct Reader {
     pub pipeline: Pipeline,
     /// `reader.payload` (ours): what becomes of the bytes.
     pub payload: Payload,
+    /// `reader.decode` (ours): whether samples are looked into.
+    pub decode: Decode,
 }
 
 impl Reader {
@@ -538,6 +601,17 @@ pub enum Payload {
     Land,
     /// Every byte is received, into a buffer that is used again at once, and counted.
     Discard,
+}
+
+/// `reader.decode`: what a reader does with a sample that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decode {
+    /// Its bytes are counted, as in DLIO's fork.
+    None,
+    /// It is decoded as its format has it, checksums compared. Never with [`Payload::Discard`], and
+    /// never where nothing is read ([`Workload::reads_storage`]).
+    Full,
 }
 
 /// `reader.data_loader`.
@@ -791,8 +865,11 @@ pub struct Storage {
     /// `storage.storage_options.use_full_object_uri`: keys are the whole URI, `s3://bucket/` included,
     /// as DLIO once wrote them.
     pub full_object_uri: bool,
-    /// `storage.storage_options.columns`: the Parquet columns to read; all when absent.
+    /// `storage.storage_options.columns`: the Parquet columns to read, at least one and none twice; all
+    /// when absent.
     pub columns: Option<Vec<String>>,
+    /// `storage.storage_options.range_size` (ours): whether one large object is read in ranges.
+    pub range_size: RangeSize,
     /// `storage.post_generation_settle_seconds`: how long an object store gets between generating and
     /// training.
     pub post_generation_settle_seconds: f64,
@@ -800,6 +877,28 @@ pub struct Storage {
     pub drop_caches: DropCaches,
     /// `storage.drop_caches_timeout` (ours, `DLIO_DROP_CACHES_TIMEOUT`) in seconds.
     pub drop_caches_timeout: u32,
+}
+
+/// `storage.storage_options.range_size`: the ranges by which one large object is read in parallel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RangeSize {
+    /// Ranges where they are faster, of a size that suits.
+    Auto,
+    /// Never ranges: one GET for an object.
+    Never,
+    /// Ranges of this many bytes, 64 KiB to 5 GiB.
+    Bytes(u64),
+}
+
+impl fmt::Display for RangeSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Never => f.write_str("0"),
+            Self::Bytes(bytes) => bytes.fmt(f),
+        }
+    }
 }
 
 /// `storage.drop_caches`: whether the kernel drops its page cache before each epoch.

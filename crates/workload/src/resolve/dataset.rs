@@ -1,10 +1,10 @@
 //! `dataset.*`: what the files are and how many.
 
 use super::keys::VERY_MANY;
+use super::{compression, parquet};
 use crate::origin::{Origin, Remark};
-use crate::settings::{Choices, Setting, Settings, file_name, text, whole};
-use crate::tree::{Node, Value};
-use crate::workload::{Compression, Dataset, ElementType, Format, Hdf5, Parquet, ParquetColumn};
+use crate::settings::{Choices, Setting, Settings, file_name, list, whole};
+use crate::workload::{Dataset, ElementType, Format, Hdf5};
 
 const FORMATS: Choices<Format> = Choices {
     supported: &[
@@ -21,21 +21,6 @@ const FORMATS: Choices<Format> = Choices {
         ("parquet", Format::Parquet),
     ],
     not_supported: &["hdf5_opt"],
-};
-
-const COMPRESSIONS: Choices<Compression> = Choices {
-    supported: &[
-        ("none", Compression::None),
-        ("gzip", Compression::Gzip),
-        ("lzf", Compression::Lzf),
-        ("bz2", Compression::Bz2),
-        ("zip", Compression::Zip),
-        ("xz", Compression::Xz),
-        ("snappy", Compression::Snappy),
-        ("zstd", Compression::Zstd),
-        ("lz4", Compression::Lz4),
-    ],
-    not_supported: &[],
 };
 
 const ELEMENT_TYPES: Choices<ElementType> = Choices {
@@ -57,9 +42,10 @@ const ELEMENT_TYPES: Choices<ElementType> = Choices {
 
 const RECORD_LENGTH: &str = "dataset.record_length_bytes";
 const DIMS: &str = "dataset.record_dims";
+const EXACT: &str = "dataset.exact_size";
 
 /// 1 TiB, the longest record in bytes.
-const LONGEST_RECORD: f64 = (1_u64 << 40) as f64;
+pub(super) const LONGEST_RECORD: f64 = (1_u64 << 40) as f64;
 /// 2^63 bytes, the largest data set.
 const LARGEST_SET: f64 = (1_u64 << 63) as f64;
 
@@ -88,21 +74,8 @@ pub(super) fn dataset(settings: &mut Settings<'_>, data_folder: &str) -> Dataset
         max_shape: settings.wholes("dataset.hdf5.max_shape", 1..=VERY_MANY),
     };
     let record = record(settings, format.value, &hdf5);
-    let all = files.value.saturating_add(eval_files.value);
-    let set_is_countable = all
-        .checked_mul(samples.value)
-        .is_some_and(|samples| samples as f64 * (record.length + record.stdev) < LARGEST_SET);
-    if !set_is_countable {
-        settings.object(
-            &files.origin,
-            "dataset.num_files_train",
-            format!(
-                "{all} files x {} samples x {} bytes are more than the 8 EiB that can be counted",
-                samples.value, record.length
-            ),
-        );
-    }
-    Dataset {
+    let (compression, compression_level) = compression::compression(settings, format.value);
+    let dataset = Dataset {
         data_folder: data_folder.to_owned(),
         format: format.value,
         num_files_train: files.value,
@@ -118,8 +91,8 @@ pub(super) fn dataset(settings: &mut Settings<'_>, data_folder: &str) -> Dataset
             .value,
         num_subfolders_eval: settings.whole("dataset.num_subfolders_eval", 0..=VERY_MANY, 0).value,
         file_prefix: settings.text("dataset.file_prefix", file_name, "img").value,
-        compression: compression(settings, format.value),
-        compression_level: settings.whole_u32("dataset.compression_level", 0..=22, 4),
+        compression,
+        compression_level,
         keep_files: settings.truth("dataset.keep_files", true),
         generation_buffer_size: settings
             .whole("dataset.generation_buffer_size", 1..=1 << 40, 1 << 31)
@@ -129,8 +102,30 @@ pub(super) fn dataset(settings: &mut Settings<'_>, data_folder: &str) -> Dataset
             .whole("dataset.listing_validation_interval", 0..=VERY_MANY, 1_000)
             .value,
         hdf5,
-        parquet: parquet(settings),
+        parquet: parquet::parquet(settings),
         seed: settings.whole("dataset.seed", 0..=u64::MAX, 10).value,
+        exact_size: record.exact,
+        compressibility: settings.number("dataset.compressibility", 1.0..=1_000.0, 1.0).value,
+        dedup_ratio: settings.number("dataset.dedup_ratio", 1.0..=1e6, 1.0).value,
+    };
+    check_countable(settings, &dataset);
+    dataset
+}
+
+fn check_countable(settings: &mut Settings<'_>, dataset: &Dataset) {
+    let all = dataset.num_files_train.saturating_add(dataset.num_files_eval);
+    let (samples, length) = (dataset.num_samples_per_file, dataset.record_bytes());
+    let is_countable = all.checked_mul(samples).is_some_and(|samples| {
+        samples as f64 * (length + dataset.record_length_bytes_stdev) < LARGEST_SET
+    });
+    if !is_countable {
+        settings.object_to_value(
+            "dataset.num_files_train",
+            format!(
+                "{all} files x {samples} samples x {length} bytes are more than the 8 EiB that can \
+                 be counted"
+            ),
+        );
     }
 }
 
@@ -144,6 +139,7 @@ struct Record {
     stdev: f64,
     dims: Vec<u64>,
     element: ElementType,
+    exact: bool,
 }
 
 fn record(settings: &mut Settings<'_>, format: Format, hdf5: &Hdf5) -> Record {
@@ -179,11 +175,43 @@ fn record(settings: &mut Settings<'_>, format: Format, hdf5: &Hdf5) -> Record {
         }
     };
     settings.record(RECORD_LENGTH, length.value, &length.origin);
+    let exact = settings.truth(EXACT, false);
+    if exact {
+        check_exact(settings, length.value, stdev.value, dims.is_some(), element.value);
+    }
     Record {
+        exact,
         length: length.value,
         stdev: stdev.value,
         dims: dims.map(|dims| dims.value).unwrap_or_default(),
         element: element.value,
+    }
+}
+
+/// The rules of `exact_size`: the record's length must be its size, and hold an element.
+fn check_exact(
+    settings: &mut Settings<'_>,
+    length: f64,
+    stdev: f64,
+    has_dims: bool,
+    element: ElementType,
+) {
+    if has_dims {
+        let text = format!("cannot go with {DIMS}, which give the size exactly by themselves");
+        settings.object_to_value(EXACT, text);
+    }
+    if stdev > 0.0 {
+        let text =
+            "cannot go with dataset.record_length_bytes_stdev: an exact size does not deviate";
+        settings.object_to_value(EXACT, text);
+    }
+    if length < element.size() as f64 {
+        let text = format!(
+            "{RECORD_LENGTH} is {length}, less than the {} bytes of one {}",
+            element.size(),
+            ELEMENT_TYPES.name(element)
+        );
+        settings.object_to_value(EXACT, text);
     }
 }
 
@@ -211,79 +239,5 @@ fn check_dims(
             dims.value[0]
         );
         settings.object(&dims.origin, DIMS, text);
-    }
-}
-
-/// `dataset.compression`, which not every format has (spec/dlio.md 4.4).
-fn compression(settings: &mut Settings<'_>, format: Format) -> Compression {
-    use Compression::{Bz2, Gzip, Lz4, Lzf, None, Snappy, Xz, Zip, Zstd};
-    let compression = settings.choice("dataset.compression", &COMPRESSIONS, None);
-    let known: &[Compression] = match format {
-        Format::Npz => &[None, Zip],
-        Format::Csv => &[None, Gzip, Bz2, Zip, Xz],
-        Format::Hdf5 => &[None, Gzip, Lzf],
-        Format::Parquet => &[None, Snappy, Zstd, Gzip, Lz4],
-        _ => &[None],
-    };
-    if !known.contains(&compression.value) {
-        let names: Vec<_> = known.iter().map(|&known| COMPRESSIONS.name(known)).collect();
-        let text = format!(
-            "is {}, but a {} file can have {}",
-            COMPRESSIONS.name(compression.value),
-            format.suffix(),
-            names.join(", ")
-        );
-        settings.object(&compression.origin, "dataset.compression", text);
-    }
-    compression.value
-}
-
-fn parquet(settings: &mut Settings<'_>) -> Parquet {
-    const COLUMNS: &str = "dataset.parquet.columns";
-    let columns = settings.optional(COLUMNS, |node| list(node, column));
-    let shown = columns.as_ref().map(|columns| Setting {
-        value: format!("{} columns", columns.value.len()),
-        origin: columns.origin.clone(),
-    });
-    settings.record_optional(COLUMNS, shown.as_ref());
-    Parquet {
-        columns: columns.map(|columns| columns.value).unwrap_or_default(),
-        row_group_size: settings
-            .whole("dataset.parquet.row_group_size", 1..=VERY_MANY, 1_024)
-            .value,
-        partition_by: settings
-            .optional_text("dataset.parquet.partition_by", file_name)
-            .map(|column| column.value),
-        generation_batch_size: settings
-            .whole("dataset.parquet.generation_batch_size", 0..=VERY_MANY, 0)
-            .value,
-    }
-}
-
-/// `{name, dtype, size}`, each of which has a default (spec/dlio.md 4.3).
-fn column(node: &Node) -> Result<ParquetColumn, String> {
-    const TYPES: [&str; 15] = [
-        "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16",
-        "uint32", "uint64", "list", "string", "binary", "bool",
-    ];
-    if node.as_mapping().is_none() {
-        return Err(format!("{node} is no column: accepts mappings of name, dtype and size"));
-    }
-    let field = |name| node.get(name).filter(|node| !node.is_null());
-    let dtype = field("dtype").map_or(Ok("float32".to_owned()), text)?;
-    if !TYPES.contains(&dtype.as_str()) {
-        return Err(format!("the dtype {dtype:?} is not known: accepts {}", TYPES.join(", ")));
-    }
-    Ok(ParquetColumn {
-        name: field("name").map_or(Ok("data".to_owned()), text)?,
-        dtype,
-        size: field("size").map_or(Ok(1), |size| whole(size, &(1..=VERY_MANY)))?,
-    })
-}
-
-fn list<T>(node: &Node, item: impl Fn(&Node) -> Result<T, String>) -> Result<Vec<T>, String> {
-    match &node.value {
-        Value::Sequence(nodes) => nodes.iter().map(item).collect(),
-        _ => Err("accepts a list".to_owned()),
     }
 }

@@ -1,16 +1,17 @@
 //! The sections of a workload, in the order of the specification.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::store::{self, Hints};
 use super::time::{self, TimeKeys};
-use super::{checkpoint, dataset, model, reader};
+use super::{checkpoint, dataset, model, parquet, reader};
 use crate::origin::{Origin, Remark};
 use crate::settings::{Choices, Setting, Settings, file_name, short, text, whole};
 use crate::tree::Value;
 use crate::workload::{
     Compat, DropCaches, Evaluation, Framework, LogLevel, Metric, Output, Pipeline, Profiler,
-    Profiling, Storage, Train, Workflow, Workload,
+    Profiling, RangeSize, Storage, Train, Workflow, Workload,
 };
 
 const COMPATS: Choices<Compat> = Choices {
@@ -112,13 +113,15 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
             .map(|attempts| attempts.value as u32),
         simulate_io: settings.truth("storage.storage_options.simulate_io", false),
         full_object_uri: settings.truth("storage.storage_options.use_full_object_uri", false),
-        columns: settings.optional_texts("storage.storage_options.columns"),
+        columns: parquet::columns_to_read(settings, &dataset),
+        range_size: range_size(settings),
         post_generation_settle_seconds: settings
             .number("storage.post_generation_settle_seconds", 0.0..=86_400.0, 0.0)
             .value,
         drop_caches: settings.choice("storage.drop_caches", &DROP_CACHES, DropCaches::Auto).value,
         drop_caches_timeout: drop_caches_timeout(settings),
     };
+    reader::check_decode(settings, &reader, storage.simulate_io);
     let workload = Workload {
         compat,
         framework: framework.value,
@@ -135,6 +138,22 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
         storage,
     };
     (workload, store_named)
+}
+
+/// `auto`, 0 for never, or bytes.
+fn range_size(settings: &mut Settings<'_>) -> RangeSize {
+    const KEY: &str = "storage.storage_options.range_size";
+    const BYTES: RangeInclusive<u64> = 64 << 10..=5 << 30;
+    let found = settings.optional(KEY, |node| match &node.value {
+        Value::Text(word) if word.eq_ignore_ascii_case("auto") => Ok(RangeSize::Auto),
+        Value::Int(0) => Ok(RangeSize::Never),
+        _ => whole(node, &BYTES)
+            .map(RangeSize::Bytes)
+            .map_err(|text| format!("{text}, 0 for no ranges, or auto")),
+    });
+    let found = found.unwrap_or(Setting { value: RangeSize::Auto, origin: Origin::Default });
+    settings.record(KEY, found.value, &found.origin);
+    found.value
 }
 
 /// Seconds. What a variable says is a wish, as in DLIO (spec/dlio.md 2.10): taken as far as it can be.

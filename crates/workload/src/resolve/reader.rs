@@ -6,7 +6,8 @@ use crate::origin::Origin;
 use crate::settings::{Choices, Setting, Settings};
 use crate::tree::Value;
 use crate::workload::{
-    Compat, DataLoader, Dataset, Format, Framework, Payload, Pipeline, Reader, Shuffle, Workflow,
+    Compat, DataLoader, Dataset, Decode, Format, Framework, Payload, Pipeline, Reader, Shuffle,
+    Workflow,
 };
 
 const DATA_LOADERS: Choices<DataLoader> = Choices {
@@ -28,6 +29,9 @@ const PAYLOADS: Choices<Payload> = Choices {
     not_supported: &[],
 };
 
+const DECODES: Choices<Decode> =
+    Choices { supported: &[("none", Decode::None), ("full", Decode::Full)], not_supported: &[] };
+
 const SHUFFLES: Choices<Shuffle> = Choices {
     supported: &[("off", Shuffle::Off), ("seed", Shuffle::Seed), ("random", Shuffle::Random)],
     not_supported: &[],
@@ -45,6 +49,7 @@ const READ_TYPES: Choices<ReadType> = Choices {
     not_supported: &[],
 };
 
+const DECODE: &str = "reader.decode";
 const READ_THREADS: &str = "reader.read_threads";
 /// The most readers that DLIO chooses by itself (spec/dlio.md 2.10, `DLIO_MAX_AUTO_THREADS`).
 const MOST_AUTOMATIC: u64 = 8;
@@ -100,7 +105,25 @@ pub(super) fn reader(
         odirect,
         pipeline: settings.choice("reader.pipeline", &PIPELINES, Pipeline::Sliding).value,
         payload: settings.choice("reader.payload", &PAYLOADS, Payload::Land).value,
+        decode: settings.choice(DECODE, &DECODES, Decode::None).value,
     }
+}
+
+/// What is decoded must have been read and kept.
+pub(super) fn check_decode(settings: &mut Settings<'_>, reader: &Reader, simulate_io: bool) {
+    if reader.decode == Decode::None {
+        return;
+    }
+    let why = if reader.data_loader == DataLoader::Synthetic {
+        "reader.data_loader is synthetic: nothing is read that could be decoded"
+    } else if simulate_io {
+        "storage.storage_options.simulate_io is true: nothing is read that could be decoded"
+    } else if reader.payload == Payload::Discard {
+        "reader.payload is discard: nothing is kept that could be decoded. Use reader.payload land"
+    } else {
+        return;
+    };
+    settings.object_to_value(DECODE, format!("is full, but {why}"));
 }
 
 /// The loader, which must be the framework's own or none of its (spec/dlio.md 2.11).
@@ -115,7 +138,7 @@ fn data_loader(
         Framework::Tensorflow => DataLoader::Tensorflow,
     };
     let loader = settings.choice("reader.data_loader", &DATA_LOADERS, own);
-    let framework_is_known = !settings.problems.iter().any(|problem| problem.key == "framework");
+    let framework_is_known = !settings.has_problem_of("framework");
     if ![own, DataLoader::Synthetic].contains(&loader.value) && framework_is_known {
         settings.object(
             &loader.origin,

@@ -1,7 +1,9 @@
 //! What users write, and what becomes of it.
 
 use super::*;
-use crate::workload::{DataLoader, Format, Framework, Shuffle, Target, Time};
+use crate::workload::{
+    ColumnType, DataLoader, Decode, Format, Framework, RangeSize, Shuffle, Target, Time,
+};
 
 /// The base workload of the cases.
 const B0: &str = "\
@@ -500,6 +502,22 @@ fn ranges_and_types_are_checked() {
         ("dataset.record_dims=[0]", &["accepts a whole number from 1"]),
         ("dataset.parquet.columns=[{dtype: float128}]", &["float128", "not known"]),
         ("dataset.parquet.columns=[1]", &["no column"]),
+        ("dataset.parquet.columns=[{name: ''}]", &["empty name"]),
+        ("dataset.parquet.columns=[{name: a}, {name: b}, {name: a}]", &["two columns", "\"a\""]),
+        ("dataset.parquet.columns=[{}, {}]", &["two columns", "\"data\""]),
+        (
+            "dataset.parquet.read_mode=file",
+            &["dataset.parquet.read_mode", "row group by row group"],
+        ),
+        ("dataset.compressibility=0.9", &["accepts a number from 1 to 1000"]),
+        ("dataset.compressibility=1001", &["accepts a number from 1 to 1000"]),
+        ("dataset.dedup_ratio=0", &["accepts a number from 1 to 1000000"]),
+        ("dataset.exact_size=1", &["accepts true or false"]),
+        ("reader.decode=half", &["accepts none, full"]),
+        ("storage.storage_options.range_size=65535", &["from 65536 to 5368709120", "auto"]),
+        ("storage.storage_options.range_size=5368709121", &["from 65536 to 5368709120"]),
+        ("storage.storage_options.range_size=-1", &["0 for no ranges"]),
+        ("storage.storage_options.range_size=never", &["0 for no ranges", "auto"]),
         ("profiling.iostat_devices=[-x]", &["no name of a device"]),
         ("profiling.profiler=tensorboard", &["but not supported: accepts none, iostat"]),
         ("compat=fork", &["accepts none, mlcommons, upstream"]),
@@ -680,14 +698,178 @@ fn an_exact_shape_takes_the_place_of_the_record_length() {
 fn the_columns_of_a_parquet_file_are_its_record() {
     let resolved = b0()
         .set("dataset.format=parquet")
-        .set("dataset.parquet.columns=[{name: a, dtype: float64, size: 3}, {dtype: int8}, {}]")
+        .set(
+            "dataset.parquet.columns=[{name: a, dtype: float64, size: 3}, {name: b, dtype: INT8}, {}, \
+             {name: s, dtype: string, size: 2}, {name: t, dtype: bool, size: 9}]",
+        )
         .accepted();
-    assert_eq!(resolved.workload.record_bytes().to_bits(), (24.0_f64 + 1.0 + 4.0).to_bits());
+    let bytes = 3.0 * 8.0 + 1.0 + 4.0 + 2.0 * 4.0 + 1.0;
+    assert_eq!(resolved.workload.record_bytes().to_bits(), f64::to_bits(bytes));
     let columns = &resolved.workload.dataset.parquet.columns;
-    assert_eq!(
-        (columns[2].name.as_str(), columns[2].dtype.as_str(), columns[2].size),
-        ("data", "float32", 1)
-    );
+    let column = |at: usize| (columns[at].name.as_str(), columns[at].dtype, columns[at].size);
+    assert_eq!(column(1), ("b", ColumnType::Int8, 1));
+    assert_eq!(column(2), ("data", ColumnType::Float32, 1));
+    assert_eq!(column(4), ("t", ColumnType::Bool, 1));
+
+    let long = "dataset.parquet.columns=[{name: a, size: 1000000000000}]";
+    b0().set("dataset.format=parquet").set(long).refused_with(&["columns", "longer than 1 TiB"]);
+    b0().set("dataset.format=parquet")
+        .set("dataset.parquet.columns=[{name: a, size: 200000000000}]")
+        .set("dataset.num_files_train=1000000000000")
+        .refused_with(&["800000000000 bytes", "8 EiB"]);
+}
+
+#[test]
+fn the_type_of_a_column_is_saved_by_its_name() {
+    let names = [
+        "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16",
+        "uint32", "uint64", "list", "string", "binary", "bool",
+    ];
+    for name in names {
+        let columns = format!("dataset.parquet.columns=[{{name: a, dtype: {name}}}]");
+        let dataset = b0().set("dataset.format=parquet").set(&columns).accepted().workload.dataset;
+        let saved = serde_json::to_value(dataset.parquet.columns[0].dtype).unwrap();
+        assert_eq!(saved, serde_json::Value::from(name));
+    }
+}
+
+#[test]
+fn a_parquet_set_is_partitioned_by_a_column_whose_values_can_name_folders() {
+    let columns = "dataset.parquet.columns=[{name: day, dtype: int32}, {name: tag, dtype: string, \
+                   size: 8}, {name: x, size: 4}, {name: pair, dtype: int8, size: 2}]";
+    let by = |column: &str| {
+        b0().set("dataset.format=parquet")
+            .set(columns)
+            .set(&format!("dataset.parquet.partition_by={column}"))
+    };
+    for column in ["day", "tag"] {
+        let parquet = by(column).accepted().workload.dataset.parquet;
+        assert_eq!(parquet.partition_by.as_deref(), Some(column));
+    }
+    let key = "dataset.parquet.partition_by";
+    by("dya").refused_with(&[key, "\"dya\"", "none of", "did you mean day?"]);
+    by("x").refused_with(&[key, "float32 with size 4", "integer"]);
+    by("pair").refused_with(&[key, "int8 with size 2"]);
+    b0().set("dataset.format=parquet")
+        .set("dataset.parquet.partition_by=day")
+        .refused_with(&[key, "no dataset.parquet.columns are given"]);
+    by("day")
+        .set("dataset.parquet.columns=[{name: day, dtype: int32}]")
+        .refused_with(&[key, "the only one"]);
+    // What is wrong with the columns is said once.
+    let wrong = by("day").set("dataset.parquet.columns=[{dtype: x}]").refused();
+    assert!(wrong.starts_with("1 problem "), "{wrong}");
+}
+
+#[test]
+fn the_columns_to_read_are_columns_of_the_files() {
+    let read = |columns: &str| {
+        b0().set("dataset.format=parquet")
+            .set("dataset.parquet.columns=[{name: day, dtype: int32}, {name: x}, {name: y}]")
+            .set(&format!("storage.storage_options.columns={columns}"))
+    };
+    let columns = |given: Given| given.accepted().workload.storage.columns;
+    assert_eq!(columns(read("[y, x]")), Some(vec!["y".to_owned(), "x".to_owned()]));
+    assert_eq!(columns(read("x")), Some(vec!["x".to_owned()]));
+    assert_eq!(columns(read("[]")), None);
+    let key = "storage.storage_options.columns";
+    read("[x, dya]").refused_with(&[key, "\"dya\"", "none of", "did you mean day?"]);
+    read("[x, y, x]").refused_with(&[key, "\"x\" twice"]);
+    read("[x, day]").set("dataset.parquet.partition_by=day").refused_with(&[
+        key,
+        "\"day\"",
+        "in no file",
+    ]);
+    // Files of others may have any columns.
+    let unknown = b0().set("dataset.format=parquet").set("storage.storage_options.columns=[x]");
+    assert_eq!(warnings(&unknown.accepted()), [""; 0]);
+    let resolved = b0().set("storage.storage_options.columns=[x]").accepted();
+    let warnings = warnings(&resolved);
+    assert!(warnings[0].contains(key) && warnings[0].contains("no effect"), "{warnings:?}");
+}
+
+#[test]
+fn a_compression_has_the_level_that_is_given_or_its_usual_one() {
+    let given = |format: &str, compression: &str| {
+        b0().set(&format!("dataset.format={format}"))
+            .set(&format!("dataset.compression={compression}"))
+    };
+    for (format, compression, usual, least, most) in [
+        ("hdf5", "gzip", 4, 0, 9),
+        ("csv", "gzip", 6, 0, 9),
+        ("parquet", "gzip", 6, 0, 9),
+        ("npz", "zip", 6, 0, 9),
+        ("csv", "bz2", 9, 1, 9),
+        ("csv", "xz", 6, 0, 9),
+        ("parquet", "zstd", 3, 1, 22),
+    ] {
+        let level = |given: Given| given.accepted().workload.dataset.compression_level;
+        let at = |level: i32| {
+            given(format, compression).set(&format!("dataset.compression_level={level}"))
+        };
+        assert_eq!(level(given(format, compression)), usual, "{format} {compression}");
+        assert_eq!(level(at(least)), least as u32, "{format} {compression}");
+        assert_eq!(level(at(most)), most as u32, "{format} {compression}");
+        let accepted = format!("from {least} to {most} with dataset.compression {compression}");
+        for wrong in [least - 1, most + 1] {
+            at(wrong).refused_with(&["dataset.compression_level", &accepted]);
+        }
+    }
+    for (format, compression) in
+        [("npz", "none"), ("hdf5", "lzf"), ("parquet", "snappy"), ("parquet", "lz4")]
+    {
+        let without = given(format, compression).accepted();
+        assert_eq!(warnings(&without), [""; 0], "{format} {compression}");
+        let with = given(format, compression).set("dataset.compression_level=4").accepted();
+        assert_eq!(with.workload.dataset.compression_level, 0, "{format} {compression}");
+        let warnings = warnings(&with);
+        assert!(warnings[0].contains("no effect") && warnings[0].contains(compression));
+    }
+}
+
+#[test]
+fn an_exact_size_is_the_whole_record_length_and_nothing_else() {
+    let exact = || b0().set("dataset.exact_size=true");
+    let dataset = exact().set("dataset.record_length_bytes=1000.5").accepted().workload.dataset;
+    assert!(dataset.exact_size);
+    assert_eq!(dataset.record_length_bytes.to_bits(), 1000.5_f64.to_bits());
+    let key = "dataset.exact_size";
+    exact().set("dataset.record_dims=[4]").refused_with(&[key, "dataset.record_dims"]);
+    exact()
+        .set("dataset.record_length_bytes_stdev=1")
+        .refused_with(&[key, "dataset.record_length_bytes_stdev"]);
+    exact()
+        .set("dataset.record_length_bytes=7")
+        .set("dataset.record_element_type=float64")
+        .refused_with(&[key, "is 7", "8 bytes of one float64"]);
+}
+
+#[test]
+fn only_what_is_read_and_kept_can_be_decoded() {
+    let full = || b0().set("reader.decode=full");
+    assert_eq!(b0().accepted().workload.reader.decode, Decode::None);
+    assert_eq!(full().accepted().workload.reader.decode, Decode::Full);
+    for (option, part) in [
+        ("reader.payload=discard", "reader.payload is discard"),
+        ("reader.data_loader=synthetic", "reader.data_loader is synthetic"),
+        ("storage.storage_options.simulate_io=true", "simulate_io is true"),
+    ] {
+        full().set(option).refused_with(&["--set reader.decode=full: reader.decode: ", part]);
+        full().set("reader.decode=none").set(option).accepted();
+    }
+}
+
+#[test]
+fn large_objects_are_read_in_ranges_of_the_given_size_or_never_or_as_it_suits() {
+    let range_size = |value: &str| {
+        let option = format!("storage.storage_options.range_size={value}");
+        b0().set(&option).accepted().workload.storage.range_size
+    };
+    assert_eq!(b0().accepted().workload.storage.range_size, RangeSize::Auto);
+    assert_eq!(range_size("Auto"), RangeSize::Auto);
+    assert_eq!(range_size("0"), RangeSize::Never);
+    assert_eq!(range_size("65536"), RangeSize::Bytes(65_536));
+    assert_eq!(range_size("5368709120"), RangeSize::Bytes(5 << 30));
 }
 
 #[test]
