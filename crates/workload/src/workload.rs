@@ -377,9 +377,13 @@ impl ParquetColumn {
         let element = match self.dtype {
             ColumnType::Int8 | ColumnType::Uint8 | ColumnType::Bool => 1,
             ColumnType::Int16 | ColumnType::Uint16 | ColumnType::Float16 => 2,
-            ColumnType::Int32 | ColumnType::Uint32 | ColumnType::Float32 => 4,
+            ColumnType::Int32
+            | ColumnType::Uint32
+            | ColumnType::Float32
+            | ColumnType::List
+            | ColumnType::String
+            | ColumnType::Binary => 4,
             ColumnType::Int64 | ColumnType::Uint64 | ColumnType::Float64 => 8,
-            ColumnType::List | ColumnType::String | ColumnType::Binary => 4,
         };
         self.size.saturating_mul(element)
     }
