@@ -35,7 +35,7 @@ impl EndpointStats {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts an upload.
+    /// Counts an upload of an object or of a part of one.
     pub fn put_done(&self) {
         self.puts.fetch_add(1, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ impl EndpointStats {
 pub struct EndpointCounts {
     /// GETs that succeeded here.
     pub gets: u64,
-    /// Uploads that succeeded here.
+    /// Uploads that succeeded here: of objects, and of parts where objects are written in parts.
     pub puts: u64,
     /// Listings that ended here; one is a request for each 1,000 objects.
     pub lists: u64,

@@ -1,11 +1,15 @@
 //! What every store keeps, as one suite that any of them can be given to.
 
-use bytes::Bytes;
+use std::sync::Arc;
 
-use crate::{Cause, Listed, ObjectKey, Store};
+use bytes::Bytes;
+use futures::future::try_join_all;
+
+use crate::{Cause, Listed, ObjectKey, PartPlace, PartTag, Store, StoreError, Upload, UploadId};
 
 /// Runs the whole suite against an empty store.
-pub(crate) async fn check(store: &dyn Store) {
+pub(crate) async fn check(shared: Arc<dyn Store>) {
+    let store = &*shared;
     reads_append_what_was_written(store).await;
     ranges_are_half_open_and_whole(store).await;
     what_is_discarded_is_counted_and_checked(store).await;
@@ -16,6 +20,13 @@ pub(crate) async fn check(store: &dyn Store) {
     any_text_is_a_name(store).await;
     listing_stops_at_the_folders_edge(store).await;
     long_listings_come_in_sorted_pages(store).await;
+    tails_are_read_without_knowing_the_size(store).await;
+    parts_in_any_order_become_an_object(&shared).await;
+    objects_of_one_short_part_are_possible(&shared).await;
+    incomplete_uploads_are_refused(&shared).await;
+    an_older_object_stays_until_the_upload_is_complete(&shared).await;
+    nothing_is_left_of_an_aborted_upload(&shared).await;
+    nothing_is_left_of_a_dropped_upload(&shared).await;
 }
 
 async fn put(store: &dyn Store, key: &str, body: &'static [u8]) {
@@ -150,7 +161,9 @@ async fn a_missing_object_is_said_to_be_missing(store: &dyn Store) {
     assert!(matches!(*error.cause, Cause::NotFound { .. }), "{error}");
     assert_eq!(error.attempts, 1);
     assert!(error.to_string().contains("missing/folder/file"), "{error}");
-    assert!(error.to_string().contains(&store.location()), "{error}");
+    assert!(error.to_string().contains(&error.location), "{error}");
+    // Of several endpoints, an error names the one that it comes from.
+    assert!(store.location().starts_with(&error.location), "{error}");
     assert_eq!(buffer, b"kept");
 }
 
@@ -205,4 +218,161 @@ async fn long_listings_come_in_sorted_pages(store: &dyn Store) {
     let mut keep = |page| rest.extend::<Vec<Listed>>(page);
     store.list_after("long", &key(999), &mut keep).await.unwrap();
     assert!(rest == expected[1_000..], "a listing goes on behind the last key seen");
+}
+
+pub(crate) async fn tails_are_read_without_knowing_the_size(store: &dyn Store) {
+    let body: Vec<u8> = (0..70_000_u32).map(|at| (at % 251) as u8).collect();
+    for (length, most) in [(70_000, 8), (70_000, 66_000), (70_000, 70_000), (10, 64_000), (10, 10)]
+    {
+        let key = ObjectKey::new(format!("tails/{length}"));
+        store.put(&key, Bytes::copy_from_slice(&body[..length])).await.unwrap();
+        let mut buffer = b"kept".to_vec();
+        let (fetched, size) = store.get_tail(&key, most as u64, &mut buffer).await.unwrap();
+        assert_eq!((size, fetched.bytes), (length as u64, length.min(most) as u64));
+        assert!(buffer[4..] == body[length - length.min(most)..length], "{most} of {length}");
+        assert!(buffer.starts_with(b"kept") && fetched.first_byte <= fetched.last_byte);
+    }
+    let mut buffer = b"kept".to_vec();
+    let (fetched, size) =
+        store.get_tail(&ObjectKey::new("tails/10"), 0, &mut buffer).await.unwrap();
+    assert_eq!((size, fetched.bytes), (10, 0));
+    put(store, "tails/empty", b"").await;
+    let empty = ObjectKey::new("tails/empty");
+    for most in [0, 1, u64::MAX] {
+        let (fetched, size) = store.get_tail(&empty, most, &mut buffer).await.unwrap();
+        assert_eq!((size, fetched.bytes), (0, 0));
+    }
+    let missing = ObjectKey::new("tails/missing");
+    let error = store.get_tail(&missing, 8, &mut buffer).await.unwrap_err();
+    assert!(matches!(*error.cause, Cause::NotFound { .. }), "{error}");
+    assert_eq!(buffer, b"kept");
+}
+
+/// Bytes that differ wherever parts could be mistaken for one another.
+fn body_of(bytes: u64) -> Bytes {
+    (0..bytes).map(|at| (at % 251) as u8 ^ (at >> 20) as u8).collect()
+}
+
+async fn begin(store: &Arc<dyn Store>, key: &str, bytes: u64) -> Upload {
+    Upload::begin(Arc::clone(store), ObjectKey::new(key), Some(bytes)).await.unwrap()
+}
+
+/// Sends the part at `offset` of `body`.
+async fn send(upload: &Upload, body: &Bytes, offset: u64) -> Result<(), StoreError> {
+    let end = (offset + upload.part_bytes()).min(body.len() as u64);
+    upload.part(offset, body.slice(offset as usize..end as usize)).await
+}
+
+async fn read(store: &dyn Store, key: &str) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    store.get(&ObjectKey::new(key), None, &mut buffer).await.unwrap();
+    buffer
+}
+
+/// An object of three parts, the last of which is short.
+const THREE_PARTS: u64 = (20 << 20) + 17;
+
+async fn parts_in_any_order_become_an_object(store: &Arc<dyn Store>) {
+    let key = "parts/new folder/three";
+    let body = body_of(THREE_PARTS);
+    let upload = Arc::new(begin(store, key, THREE_PARTS).await);
+    let part = upload.part_bytes();
+    let tasks = [2 * part, 0, part].map(|offset| {
+        let (upload, body) = (Arc::clone(&upload), body.clone());
+        tokio::spawn(async move { send(&upload, &body, offset).await.unwrap() })
+    });
+    try_join_all(tasks).await.unwrap();
+    assert_eq!(listed(&**store, "parts").await, [], "nothing is there before it is complete");
+    upload.complete(THREE_PARTS).await.unwrap();
+    assert!(read(&**store, key).await == body, "the parts stand in their order");
+    assert_eq!(listed(&**store, "parts").await, [(key.to_owned(), THREE_PARTS)]);
+    let again = upload.complete(THREE_PARTS).await.unwrap_err().to_string();
+    assert!(again.contains("the upload has ended"), "{again}");
+    let late = send(&upload, &body, 0).await.unwrap_err().to_string();
+    assert!(late.contains("the upload has ended"), "{late}");
+}
+
+async fn objects_of_one_short_part_are_possible(store: &Arc<dyn Store>) {
+    for bytes in [1, 0] {
+        let key = format!("short/{bytes}");
+        let upload = begin(store, &key, bytes).await;
+        if bytes > 0 {
+            send(&upload, &body_of(bytes), 0).await.unwrap();
+        }
+        upload.complete(bytes).await.unwrap();
+        assert!(read(&**store, &key).await == body_of(bytes), "{bytes}");
+    }
+}
+
+async fn incomplete_uploads_are_refused(store: &Arc<dyn Store>) {
+    let key = "incomplete/it";
+    let body = body_of(THREE_PARTS);
+    let upload = begin(store, key, THREE_PARTS).await;
+    let part = upload.part_bytes();
+    let refusal = async || upload.complete(THREE_PARTS).await.unwrap_err().to_string();
+    send(&upload, &body, 0).await.unwrap();
+    send(&upload, &body, 2 * part).await.unwrap();
+    let missing = refusal().await;
+    assert!(missing.starts_with("COMPLETE UPLOAD incomplete/it, upload "), "{missing}");
+    assert!(missing.contains("part 2 is missing"), "{missing}");
+    upload.part(part, Bytes::from_static(b"short")).await.unwrap();
+    let short = refusal().await;
+    assert!(short.contains("part 2 is short, but not the last"), "{short}");
+    send(&upload, &body, part).await.unwrap();
+    let wrong = upload.complete(THREE_PARTS + 1).await.unwrap_err().to_string();
+    assert!(wrong.contains("its parts have 20971537 of 20971538 bytes"), "{wrong}");
+    assert_eq!(listed(&**store, "incomplete").await, []);
+    upload.complete(THREE_PARTS).await.unwrap();
+    assert!(read(&**store, key).await == body, "a part that is sent again replaces what it was");
+}
+
+async fn an_older_object_stays_until_the_upload_is_complete(store: &Arc<dyn Store>) {
+    let key = "older/it";
+    put(&**store, key, b"the older").await;
+    let body = body_of(100);
+    let upload = begin(store, key, 100).await;
+    send(&upload, &body, 0).await.unwrap();
+    assert_eq!(read(&**store, key).await, b"the older");
+    upload.complete(100).await.unwrap();
+    assert!(read(&**store, key).await == body);
+    let upload = begin(store, key, 1).await;
+    send(&upload, &body_of(1), 0).await.unwrap();
+    upload.abort().await.unwrap();
+    assert!(read(&**store, key).await == body, "an aborted upload changes nothing");
+}
+
+/// Asks the store itself to take a part.
+async fn put_first_part(
+    store: &dyn Store,
+    key: &ObjectKey,
+    id: &UploadId,
+) -> Result<PartTag, StoreError> {
+    store.put_part(key, id, PartPlace { number: 1, offset: 0 }, Bytes::from_static(b"x")).await
+}
+
+async fn nothing_is_left_of_an_aborted_upload(store: &Arc<dyn Store>) {
+    let key = ObjectKey::new("aborted/it");
+    let upload = begin(store, key.as_str(), 100).await;
+    send(&upload, &body_of(100), 0).await.unwrap();
+    upload.abort().await.unwrap();
+    assert_eq!(listed(&**store, "aborted").await, []);
+    let late = send(&upload, &body_of(100), 0).await.unwrap_err().to_string();
+    assert!(late.contains("the upload has ended"), "{late}");
+    let gone = put_first_part(&**store, &key, upload.id()).await.unwrap_err();
+    assert!(matches!(*gone.cause, Cause::NotFound { .. }), "{gone}");
+    assert!(gone.to_string().contains("aborted/it, part 1 of upload"), "{gone}");
+    upload.abort().await.unwrap();
+}
+
+async fn nothing_is_left_of_a_dropped_upload(store: &Arc<dyn Store>) {
+    let key = ObjectKey::new("dropped/it");
+    let upload = begin(store, key.as_str(), 100).await;
+    send(&upload, &body_of(100), 0).await.unwrap();
+    let id = upload.id().clone();
+    drop(upload);
+    // It is taken away when somebody gets round to it.
+    while put_first_part(&**store, &key, &id).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(listed(&**store, "dropped").await, []);
 }

@@ -16,6 +16,14 @@ pub enum Operation {
     List,
     /// Removing an object.
     Delete,
+    /// Beginning to write an object in parts.
+    BeginUpload,
+    /// Writing a part of an object.
+    PutPart,
+    /// Making an object of its parts.
+    CompleteUpload,
+    /// Giving up an object's parts.
+    AbortUpload,
 }
 
 impl fmt::Display for Operation {
@@ -26,6 +34,10 @@ impl fmt::Display for Operation {
             Self::Head => "HEAD",
             Self::List => "LIST",
             Self::Delete => "DELETE",
+            Self::BeginUpload => "BEGIN UPLOAD",
+            Self::PutPart => "PUT PART",
+            Self::CompleteUpload => "COMPLETE UPLOAD",
+            Self::AbortUpload => "ABORT UPLOAD",
         })
     }
 }

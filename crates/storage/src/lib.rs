@@ -6,7 +6,8 @@
 //! [`ObjectKey`] (no leading slash, `/` between parts) and ends in a [`StoreError`] that says which
 //! operation failed on what, where, and after how many attempts. Wrappers compose: [`Retrying`]
 //! around a store repeats what may be repeated and counts it, and spreads operations over a store's
-//! endpoints; the stores themselves try once, at one endpoint.
+//! endpoints; the stores themselves try once, at one endpoint. An object that is too large to be held
+//! in memory is written in parts, by an [`Upload`].
 //!
 //! Nothing here reads the process's environment: [`credentials`] look in the map they are given. (The
 //! library that finds the machine's certificate authorities looks at `SSL_CERT_FILE` and
@@ -23,6 +24,7 @@ mod retry;
 mod s3;
 mod simulated;
 mod store;
+mod upload;
 
 #[cfg(test)]
 mod contract;
@@ -36,3 +38,4 @@ pub use retry::{RetryPolicy, Retrying};
 pub use s3::{OpenError, S3Settings, S3Store};
 pub use simulated::SimulatedStore;
 pub use store::{Fetched, Listed, Store};
+pub use upload::{PartPlace, PartTag, Upload, UploadId, UploadedPart};

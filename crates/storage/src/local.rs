@@ -4,13 +4,16 @@
 //! buffer, which travels to the thread and back: on files in the page cache this costs a quarter of
 //! the CPU that `tokio::fs` takes. A write goes to a hidden temporary file in the target's folder and
 //! is renamed into place; it is not synced to the disk, which is the kernel's business as it is for
-//! the frameworks whose I/O is replayed. Listing walks the tree ([`walk`]).
+//! the frameworks whose I/O is replayed. An upload in parts is such a temporary file, whose name is the
+//! upload's id: parts are written at their offsets, and completing it is the rename. Listing walks the
+//! tree ([`walk`]).
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -19,7 +22,10 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::{Cause, Fetched, Listed, ObjectKey, Operation, Store, StoreError};
+use crate::{
+    Cause, Fetched, Listed, ObjectKey, Operation, PartPlace, PartTag, Store, StoreError, UploadId,
+    UploadedPart,
+};
 use pool::Pool;
 
 mod pool;
@@ -86,10 +92,31 @@ impl LocalStore {
         asked: Instant,
     ) -> Result<Fetched, Cause> {
         let path = self.path(key.as_str())?;
+        self.lending(into, move |buffer| read(&path, range, Some(buffer), asked)).await
+    }
+
+    async fn read_tail(
+        &self,
+        key: &ObjectKey,
+        most: u64,
+        into: &mut Vec<u8>,
+        asked: Instant,
+    ) -> Result<(Fetched, u64), Cause> {
+        let path = self.path(key.as_str())?;
+        self.lending(into, move |buffer| read_tail(&path, most, buffer, asked)).await
+    }
+
+    /// Has `read` append to a buffer on one of the pool's threads. If it fails, the buffer stays as it
+    /// was.
+    async fn lending<T: Send + 'static>(
+        &self,
+        into: &mut Vec<u8>,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<T, Cause> + Send + 'static,
+    ) -> Result<T, Cause> {
         let mut buffer = std::mem::take(into);
         let reading = self.pool.run(move || {
             let before = buffer.len();
-            let outcome = read(&path, range, Some(&mut buffer), asked);
+            let outcome = read(&mut buffer);
             if outcome.is_err() {
                 buffer.truncate(before);
             }
@@ -113,6 +140,47 @@ impl LocalStore {
     async fn write(&self, key: &ObjectKey, body: Bytes) -> Result<(), Cause> {
         let path = self.path(key.as_str())?;
         Ok(self.pool.run(move || write(&path, &body)).await??)
+    }
+
+    async fn begin(&self, key: &ObjectKey) -> Result<UploadId, Cause> {
+        let path = self.path(key.as_str())?;
+        let (temporary, _) = self.pool.run(move || create_beside(&path)).await??;
+        let name = temporary.file_name().unwrap_or_default().to_string_lossy();
+        Ok(UploadId::new(name))
+    }
+
+    /// The file of `key` and the temporary one that will become it.
+    fn upload_paths(&self, key: &ObjectKey, id: &UploadId) -> Result<(PathBuf, PathBuf), Cause> {
+        let path = self.path(key.as_str())?;
+        let temporary = path.with_file_name(id.as_str());
+        Ok((path, temporary))
+    }
+
+    async fn write_part(
+        &self,
+        key: &ObjectKey,
+        id: &UploadId,
+        offset: u64,
+        body: Bytes,
+    ) -> Result<PartTag, Cause> {
+        let (_, temporary) = self.upload_paths(key, id)?;
+        let writing = self.pool.run(move || {
+            let file = File::options().write(true).open(&temporary).map_err(not_found)?;
+            Ok::<_, Cause>(file.write_all_at(&body, offset)?)
+        });
+        writing.await??;
+        Ok(PartTag::default())
+    }
+
+    async fn put_in_place(&self, key: &ObjectKey, id: &UploadId) -> Result<(), Cause> {
+        let (path, temporary) = self.upload_paths(key, id)?;
+        let renaming = move || std::fs::rename(&temporary, &path).map_err(not_found);
+        self.pool.run(renaming).await?
+    }
+
+    async fn remove_upload(&self, key: &ObjectKey, id: &UploadId) -> Result<(), Cause> {
+        let (_, temporary) = self.upload_paths(key, id)?;
+        Ok(self.pool.run(move || remove(&temporary)).await??)
     }
 
     async fn look_at(&self, key: &ObjectKey) -> Result<u64, Cause> {
@@ -173,6 +241,19 @@ impl Store for LocalStore {
         })
     }
 
+    fn get_tail<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        most: u64,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<(Fetched, u64), StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.read_tail(key, most, into, began).await;
+            outcome.map_err(|cause| self.failed(Operation::Get, key.as_str(), began, cause))
+        })
+    }
+
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let began = Instant::now();
@@ -218,6 +299,66 @@ impl Store for LocalStore {
         })
     }
 
+    fn begin_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<UploadId, StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.begin(key).await;
+            outcome.map_err(|cause| self.failed(Operation::BeginUpload, key.as_str(), began, cause))
+        })
+    }
+
+    fn put_part<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        place: PartPlace,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<PartTag, StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.write_part(key, id, place.offset, body).await;
+            let target = || place.target(key, id);
+            outcome.map_err(|cause| self.failed(Operation::PutPart, &target(), began, cause))
+        })
+    }
+
+    fn complete_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        _: &'a [UploadedPart],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.put_in_place(key, id).await;
+            let target = || id.target(key);
+            outcome.map_err(|cause| self.failed(Operation::CompleteUpload, &target(), began, cause))
+        })
+    }
+
+    fn abort_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let outcome = self.remove_upload(key, id).await;
+            let target = || id.target(key);
+            outcome.map_err(|cause| self.failed(Operation::AbortUpload, &target(), began, cause))
+        })
+    }
+
+    fn abandon_upload(&self, key: &ObjectKey, id: &UploadId) {
+        if let Ok((_, temporary)) = self.upload_paths(key, id) {
+            // Done even so, and failures are nobody's.
+            drop(self.pool.run(move || remove(&temporary)));
+        }
+    }
+
     fn location(&self) -> String {
         self.root.display().to_string()
     }
@@ -228,13 +369,10 @@ impl Store for LocalStore {
 fn read(
     path: &Path,
     range: Option<Range<u64>>,
-    mut buffer: Option<&mut Vec<u8>>,
+    buffer: Option<&mut Vec<u8>>,
     asked: Instant,
 ) -> Result<Fetched, Cause> {
-    let file = File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Cause::NotFound { code: None },
-        _ => Cause::Io(error),
-    })?;
+    let file = File::open(path).map_err(not_found)?;
     // The size by the open handle: no second look-up of the path, no race with a rename.
     let range = match range {
         Some(range) if range.is_empty() => {
@@ -243,6 +381,29 @@ fn read(
         Some(range) => range,
         None => 0..file.metadata()?.len(),
     };
+    read_range(&file, range, buffer, asked)
+}
+
+/// As [`read`], but the last `most` bytes, with the file's size.
+fn read_tail(
+    path: &Path,
+    most: u64,
+    buffer: &mut Vec<u8>,
+    asked: Instant,
+) -> Result<(Fetched, u64), Cause> {
+    let file = File::open(path).map_err(not_found)?;
+    let size = file.metadata()?.len();
+    let fetched = read_range(&file, size.saturating_sub(most)..size, Some(buffer), asked)?;
+    Ok((fetched, size))
+}
+
+/// As [`read`], of an open file.
+fn read_range(
+    file: &File,
+    range: Range<u64>,
+    mut buffer: Option<&mut Vec<u8>>,
+    asked: Instant,
+) -> Result<Fetched, Cause> {
     let expected = range.end - range.start;
     if let Some(buffer) = &mut buffer {
         buffer
@@ -255,8 +416,8 @@ fn read(
     while received < expected {
         let (at, left) = (range.start + received, (expected - received) as usize);
         let read = match &mut buffer {
-            Some(buffer) => append(&file, at, left, buffer)?,
-            None => pass_over(&file, at, left)?,
+            Some(buffer) => append(file, at, left, buffer)?,
+            None => pass_over(file, at, left)?,
         };
         first_byte.get_or_insert_with(|| asked.elapsed());
         if read == 0 {
@@ -303,19 +464,9 @@ fn read_at(file: &File, offset: u64, into: &mut [MaybeUninit<u8>]) -> io::Result
     }
 }
 
-/// Writes `body` beside `path` under a hidden name and renames it into place, making folders on the
-/// way where they are missing.
+/// Writes `body` beside `path` under a hidden name and renames it into place.
 fn write(path: &Path, body: &[u8]) -> io::Result<()> {
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_file_name(walk::temporary_name(number));
-    let mut file = match File::create(&temporary) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            File::create(&temporary)?
-        }
-        other => other?,
-    };
+    let (temporary, mut file) = create_beside(path)?;
     let outcome = file.write_all(body).and_then(|()| std::fs::rename(&temporary, path));
     if outcome.is_err() {
         // The first error is the one to tell; a leftover is hidden from listings.
@@ -324,12 +475,33 @@ fn write(path: &Path, body: &[u8]) -> io::Result<()> {
     outcome
 }
 
-/// The size of the file at `path`.
-fn size(path: &Path) -> Result<u64, Cause> {
-    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+/// Makes a file beside `path` under a hidden name of its own, and folders on the way where they are
+/// missing.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static CREATED: AtomicU64 = AtomicU64::new(0);
+    let number = CREATED.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_file_name(walk::temporary_name(number));
+    let file = match File::create(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            File::create(&temporary)?
+        }
+        other => other?,
+    };
+    Ok((temporary, file))
+}
+
+/// What it means that a path cannot be opened.
+fn not_found(error: io::Error) -> Cause {
+    match error.kind() {
         io::ErrorKind::NotFound => Cause::NotFound { code: None },
         _ => Cause::Io(error),
-    })?;
+    }
+}
+
+/// The size of the file at `path`.
+fn size(path: &Path) -> Result<u64, Cause> {
+    let metadata = std::fs::metadata(path).map_err(not_found)?;
     if metadata.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
     }

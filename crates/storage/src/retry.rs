@@ -21,7 +21,10 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::endpoints::{Endpoint, Endpoints};
-use crate::{Cause, Fetched, Listed, ObjectKey, Store, StoreError};
+use crate::{
+    Cause, Fetched, Listed, ObjectKey, PartPlace, PartTag, Store, StoreError, UploadId,
+    UploadedPart,
+};
 
 /// How often, how long and at which distance an operation is tried again.
 ///
@@ -150,8 +153,12 @@ impl<S: Store> Retrying<S> {
     ) -> Result<Fetched, StoreError> {
         let count = |stats: &EndpointStats, fetched: &Fetched| stats.get_done(fetched.bytes);
         let fetched = self.repeat(arguments, attempt, count).await?;
-        self.stats.get_done(fetched.bytes, fetched.first_byte, fetched.last_byte);
+        self.count_read(&fetched);
         Ok(fetched)
+    }
+
+    fn count_read(&self, fetched: &Fetched) {
+        self.stats.get_done(fetched.bytes, fetched.first_byte, fetched.last_byte);
     }
 
     fn tries(&self) -> Tries<'_, S> {
@@ -278,6 +285,24 @@ impl<S: Store> Store for Retrying<S> {
         )
     }
 
+    fn get_tail<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        most: u64,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<(Fetched, u64), StoreError>> {
+        Box::pin(async move {
+            let reading = self.repeat(
+                (key, most, into),
+                |store, (key, most, into)| store.get_tail(key, *most, into),
+                |stats, (fetched, _)| stats.get_done(fetched.bytes),
+            );
+            let (fetched, size) = reading.await?;
+            self.count_read(&fetched);
+            Ok((fetched, size))
+        })
+    }
+
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.repeat(
             (key, body),
@@ -313,6 +338,63 @@ impl<S: Store> Store for Retrying<S> {
         page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.list_on(prefix, Some(after), page))
+    }
+
+    fn begin_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<UploadId, StoreError>> {
+        Box::pin(self.repeat(key, |store, key| store.begin_upload(key), |_, _| ()))
+    }
+
+    fn put_part<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        place: PartPlace,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<PartTag, StoreError>> {
+        Box::pin(self.repeat(
+            (key, id, body),
+            move |store, (key, id, body)| store.put_part(key, id, place, body.clone()),
+            |stats, _| stats.put_done(),
+        ))
+    }
+
+    fn complete_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        parts: &'a [UploadedPart],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let completing = self.repeat(
+                (key, id, parts),
+                |store, (key, id, parts)| store.complete_upload(key, id, parts),
+                |_, ()| (),
+            );
+            let Err(error) = completing.await else { return Ok(()) };
+            // Some stores forget an upload when it is complete. If the answer to that was lost, the
+            // next attempt finds no upload, but the object is there.
+            let is_gone = error.attempts > 1 && matches!(*error.cause, Cause::NotFound { .. });
+            let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
+            if is_gone && self.size(key).await.is_ok_and(|size| size == bytes) {
+                return Ok(());
+            }
+            Err(error)
+        })
+    }
+
+    fn abort_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.repeat((key, id), |store, (key, id)| store.abort_upload(key, id), |_, ()| ()))
+    }
+
+    fn abandon_upload(&self, key: &ObjectKey, id: &UploadId) {
+        self.endpoints.at(self.endpoints.take_turn()).store.abandon_upload(key, id);
     }
 
     fn location(&self) -> String {

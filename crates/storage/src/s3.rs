@@ -3,7 +3,8 @@
 //! Requests are made here, of keys as they are, odd ones included (`s3://bucket/data/x` is one that
 //! other tools write). The [`transport`] signs them, sends them over a pool of HTTP/1.1 connections
 //! ([`connect`], [`tls`]), times them, and turns every failure, error statuses included, into a
-//! [`Cause`] ([`failure`]). The pages of a listing have a module of their own ([`listing`]).
+//! [`Cause`] ([`failure`]). The pages of a listing ([`listing`]) and uploads in parts ([`multipart`])
+//! have modules of their own.
 //!
 //! One [`Store`] call is one request and nothing else: no HEAD that nobody asked for, no look-up of
 //! the bucket, no metadata address. (A listing is one request for each 1,000 keys.)
@@ -19,7 +20,10 @@ use object_store::client::HttpRequest;
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 
 use crate::key::folder;
-use crate::{Cause, Fetched, Listed, ObjectKey, Operation, Store, StoreError};
+use crate::{
+    Cause, Fetched, Listed, ObjectKey, Operation, PartPlace, PartTag, Store, StoreError, UploadId,
+    UploadedPart,
+};
 use transport::{Answer, BodyCheck, ESCAPED, Transport};
 
 pub use settings::{OpenError, S3Settings};
@@ -27,6 +31,7 @@ pub use settings::{OpenError, S3Settings};
 mod connect;
 mod failure;
 mod listing;
+mod multipart;
 mod settings;
 mod tls;
 mod transport;
@@ -73,8 +78,15 @@ impl S3Store {
     ) -> Result<T, StoreError> {
         let began = Instant::now();
         let limit = match operation {
-            Operation::Get | Operation::Put => self.settings.attempt_timeout,
-            Operation::Head | Operation::List | Operation::Delete => self.settings.list_timeout,
+            // A store may have to put an object's parts together before it answers.
+            Operation::Get | Operation::Put | Operation::PutPart | Operation::CompleteUpload => {
+                self.settings.attempt_timeout
+            }
+            Operation::Head
+            | Operation::List
+            | Operation::Delete
+            | Operation::BeginUpload
+            | Operation::AbortUpload => self.settings.list_timeout,
         };
         let outcome = tokio::time::timeout(limit, attempt).await;
         outcome.unwrap_or(Err(Cause::Timeout { limit })).map_err(|cause| {
@@ -100,9 +112,12 @@ impl S3Store {
 
     /// A request for the object of `key`.
     fn request(&self, method: Method, key: &ObjectKey, body: Bytes) -> Result<HttpRequest, Cause> {
+        transport::request(method, &self.url(key)?, body)
+    }
+
+    fn url(&self, key: &ObjectKey) -> Result<String, Cause> {
         check_addressable(key)?;
-        let url = format!("{}/{}", self.bucket_url, utf8_percent_encode(key.as_str(), PATH));
-        transport::request(method, &url, body)
+        Ok(format!("{}/{}", self.bucket_url, utf8_percent_encode(key.as_str(), PATH)))
     }
 
     /// Appends the body to `into`, or counts its bytes and lets them go.
@@ -110,16 +125,57 @@ impl S3Store {
         &self,
         key: &ObjectKey,
         range: Option<Range<u64>>,
-        mut into: Option<&mut Vec<u8>>,
+        into: Option<&mut Vec<u8>>,
     ) -> Result<Fetched, Cause> {
-        let mut request = self.request(Method::GET, key, Bytes::new())?;
-        if let Some(range) = &range {
-            request.headers_mut().insert(RANGE, range_header(range)?);
-        }
-        let mut answer = self.transport.send(request, None).await?;
+        let header = range.as_ref().map(range_header).transpose()?;
+        let answer = self.ask(key, header).await?;
         if let Some(range) = &range {
             check_range(&answer, range)?;
         }
+        let expected = range.map(|range| range.end - range.start);
+        self.receive(answer, expected, into).await
+    }
+
+    /// Asks for the object, or the range of it that the header says.
+    async fn ask(&self, key: &ObjectKey, range: Option<HeaderValue>) -> Result<Answer, Cause> {
+        let mut request = self.request(Method::GET, key, Bytes::new())?;
+        if let Some(range) = range {
+            request.headers_mut().insert(RANGE, range);
+        }
+        self.transport.send(request, None).await
+    }
+
+    /// Appends the last `most` bytes to `into`, and tells the object's size.
+    async fn read_tail(
+        &self,
+        key: &ObjectKey,
+        most: u64,
+        into: &mut Vec<u8>,
+    ) -> Result<(Fetched, u64), Cause> {
+        if most == 0 {
+            // No range is that short.
+            let asked = Instant::now();
+            let size = self.head(key).await?;
+            return Ok((Fetched::nothing(asked.elapsed()), size));
+        }
+        let answer = match self.ask(key, Some(tail_header(most))).await {
+            // Nothing is a tail of an empty object, and to some servers of one that is shorter. As
+            // a whole it is no longer than what is wanted.
+            Err(Cause::Status { status: 416, .. }) => self.ask(key, None).await?,
+            other => other?,
+        };
+        let (expected, size) = check_tail(&answer, most)?;
+        let fetched = self.receive(answer, expected, Some(into)).await?;
+        Ok((fetched, size.unwrap_or(fetched.bytes)))
+    }
+
+    /// Receives a body that is to have `expected` bytes, or as many as it promises.
+    async fn receive(
+        &self,
+        mut answer: Answer,
+        expected: Option<u64>,
+        mut into: Option<&mut Vec<u8>>,
+    ) -> Result<Fetched, Cause> {
         let promised = answer.promised();
         if let (Some(into), Some(promised)) = (&mut into, promised) {
             into.try_reserve(promised as usize).map_err(|error| {
@@ -136,7 +192,7 @@ impl S3Store {
         }
         let last_byte = answer.sent.elapsed();
         let received = answer.received;
-        let expected = range.map(|range| range.end - range.start).or(promised);
+        let expected = expected.or(promised);
         if expected.is_some_and(|expected| expected != received) {
             return Err(Cause::Truncated { expected, received });
         }
@@ -225,6 +281,23 @@ impl Store for S3Store {
         Box::pin(self.attempt(Operation::Get, key.as_str(), reading))
     }
 
+    fn get_tail<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        most: u64,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<(Fetched, u64), StoreError>> {
+        Box::pin(async move {
+            let before = into.len();
+            let reading = self.read_tail(key, most, &mut *into);
+            let outcome = self.attempt(Operation::Get, key.as_str(), reading).await;
+            if outcome.is_err() {
+                into.truncate(before);
+            }
+            outcome
+        })
+    }
+
     fn put<'a>(&'a self, key: &'a ObjectKey, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.attempt(Operation::Put, key.as_str(), self.write(key, body)))
     }
@@ -252,6 +325,53 @@ impl Store for S3Store {
         page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.pages(prefix, Some(after), page))
+    }
+
+    fn begin_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<UploadId, StoreError>> {
+        Box::pin(self.attempt(Operation::BeginUpload, key.as_str(), self.begin(key)))
+    }
+
+    fn put_part<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        place: PartPlace,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<PartTag, StoreError>> {
+        Box::pin(async move {
+            let writing = self.write_part(key, id, place.number, body);
+            self.attempt(Operation::PutPart, &place.target(key, id), writing).await
+        })
+    }
+
+    fn complete_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        parts: &'a [UploadedPart],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let completing = self.complete(key, id, parts);
+            self.attempt(Operation::CompleteUpload, &id.target(key), completing).await
+        })
+    }
+
+    fn abort_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let aborting = self.abort(key, id);
+            self.attempt(Operation::AbortUpload, &id.target(key), aborting).await
+        })
+    }
+
+    fn abandon_upload(&self, key: &ObjectKey, id: &UploadId) {
+        self.abort_later(key, id);
     }
 
     fn location(&self) -> String {
@@ -296,6 +416,31 @@ fn check_range(answer: &Answer, range: &Range<u64>) -> Result<(), Cause> {
         return Ok(());
     }
     Err(Cause::Other(format!("the store did not answer with the range {range:?} of the object")))
+}
+
+fn tail_header(most: u64) -> HeaderValue {
+    HeaderValue::try_from(format!("bytes=-{most}")).expect("digits make a header")
+}
+
+/// Makes sure that an answer holds the last `most` bytes of an object, or all of a shorter one: how many
+/// it holds and how many there are, unless it is the object as a whole.
+fn check_tail(answer: &Answer, most: u64) -> Result<(Option<u64>, Option<u64>), Cause> {
+    if answer.status == StatusCode::PARTIAL_CONTENT {
+        let told = answer.headers.get(CONTENT_RANGE).and_then(|value| {
+            let (range, size) = value.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
+            let (first, last) = range.split_once('-')?;
+            Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse::<u64>().ok()?))
+        });
+        if let Some((first, last, size)) = told
+            && first == size.saturating_sub(most)
+            && last.checked_add(1) == Some(size)
+        {
+            return Ok((Some(size - first), Some(size)));
+        }
+    } else if answer.promised().is_some_and(|promised| promised <= most) {
+        return Ok((None, None));
+    }
+    Err(Cause::Other(format!("the store did not answer with the last {most} bytes of the object")))
 }
 
 #[cfg(test)]

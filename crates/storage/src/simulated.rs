@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use crate::{Cause, Fetched, Listed, ObjectKey, Operation, Store, StoreError};
+use crate::{Cause, Fetched, Listed, ObjectKey, Operation, Store, StoreError, UploadId};
 
 /// Answers every read at once with zeros, whatever the key. Nothing is stored: listings are empty,
 /// and writing and removing are refused.
@@ -100,6 +100,13 @@ impl Store for SimulatedStore {
         Box::pin(async { Ok(()) })
     }
 
+    fn begin_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<UploadId, StoreError>> {
+        Box::pin(async move { Err(self.refused(Operation::BeginUpload, key)) })
+    }
+
     fn location(&self) -> String {
         "simulated I/O".to_owned()
     }
@@ -136,7 +143,10 @@ mod tests {
         let key = ObjectKey::new("x");
         let put = store.put(&key, Bytes::new()).await.unwrap_err().to_string();
         let delete = store.delete(&key).await.unwrap_err().to_string();
-        for (error, operation) in [(put, "PUT x at"), (delete, "DELETE x at")] {
+        let upload = store.begin_upload(&key).await.unwrap_err().to_string();
+        for (error, operation) in
+            [(put, "PUT x at"), (delete, "DELETE x at"), (upload, "BEGIN UPLOAD x at")]
+        {
             assert!(error.starts_with(operation), "{error}");
             assert!(error.contains("simulated for reading only"), "{error}");
         }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use crate::{ObjectKey, StoreError};
+use crate::{Cause, ObjectKey, Operation, PartPlace, PartTag, StoreError, UploadId, UploadedPart};
 
 /// The most objects in a page of a listing.
 pub(crate) const PAGE: usize = 1_000;
@@ -22,6 +22,13 @@ pub struct Fetched {
     pub first_byte: Duration,
     /// From sending the successful attempt's request to its last body byte.
     pub last_byte: Duration,
+}
+
+impl Fetched {
+    /// A read that had nothing to bring, and knew after `elapsed`.
+    pub(crate) fn nothing(elapsed: Duration) -> Self {
+        Self { bytes: 0, first_byte: elapsed, last_byte: elapsed }
+    }
 }
 
 /// One listed object.
@@ -56,6 +63,28 @@ pub trait Store: Send + Sync + fmt::Debug {
         range: Option<Range<u64>>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
         Box::pin(async move { self.get(key, range, &mut Vec::new()).await })
+    }
+
+    /// Appends the last `most` bytes of the object to `into`, all of one that has fewer, and tells the
+    /// size of the whole, in bytes. On failure `into` is as long as it was before the call. Unless a
+    /// store can do better, it asks for the size first.
+    fn get_tail<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        most: u64,
+        into: &'a mut Vec<u8>,
+    ) -> BoxFuture<'a, Result<(Fetched, u64), StoreError>> {
+        Box::pin(async move {
+            let asked = Instant::now();
+            let size = self.size(key).await?;
+            let tail = size.saturating_sub(most)..size;
+            let fetched = if tail.is_empty() {
+                Fetched::nothing(asked.elapsed())
+            } else {
+                self.get(key, Some(tail), into).await?
+            };
+            Ok((fetched, size))
+        })
     }
 
     /// Writes `body` as the whole object, replacing what was there. Readers see the old object or
@@ -105,6 +134,59 @@ pub trait Store: Send + Sync + fmt::Debug {
         })
     }
 
+    /// Begins to write an object in parts; see [`Upload`](crate::Upload), which does all that follows.
+    /// Nothing is visible of it before it is completed. By default a store refuses.
+    fn begin_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<UploadId, StoreError>> {
+        let error = in_parts_refused(self.location(), Operation::BeginUpload, key);
+        Box::pin(async { Err(error) })
+    }
+
+    /// Writes one part, in place of any that was there under its number.
+    fn put_part<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        place: PartPlace,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<PartTag, StoreError>> {
+        let _ = (id, place, body);
+        let error = in_parts_refused(self.location(), Operation::PutPart, key);
+        Box::pin(async { Err(error) })
+    }
+
+    /// Makes an object of `parts`, in place of any older one: all parts of the upload, in the order of
+    /// their numbers, without a gap. The upload is over then.
+    fn complete_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+        parts: &'a [UploadedPart],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        let _ = (id, parts);
+        let error = in_parts_refused(self.location(), Operation::CompleteUpload, key);
+        Box::pin(async { Err(error) })
+    }
+
+    /// Takes the parts of an upload away. One that is over already is no failure.
+    fn abort_upload<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        id: &'a UploadId,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        let _ = id;
+        let error = in_parts_refused(self.location(), Operation::AbortUpload, key);
+        Box::pin(async { Err(error) })
+    }
+
+    /// As [`abort_upload`](Self::abort_upload), but what can be done at once or left to others, as
+    /// there is nobody to wait for it or to hear of a failure. By default nothing.
+    fn abandon_upload(&self, key: &ObjectKey, id: &UploadId) {
+        let _ = (key, id);
+    }
+
     /// Where this store is, for people: `s3://bucket at http://host:9000` or a folder's path.
     fn location(&self) -> String;
 
@@ -112,5 +194,75 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// a folder.
     fn endpoint(&self) -> Option<&str> {
         None
+    }
+}
+
+fn in_parts_refused(location: String, operation: Operation, key: &ObjectKey) -> StoreError {
+    let cause = Cause::Other("this store does not write objects in parts".to_owned());
+    StoreError::of_attempt(operation, key.as_str(), location, Instant::now(), cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{MemoryStore, Upload};
+
+    /// A store that does only what it must.
+    #[derive(Debug)]
+    struct Least(MemoryStore);
+
+    impl Store for Least {
+        fn get<'a>(
+            &'a self,
+            key: &'a ObjectKey,
+            range: Option<Range<u64>>,
+            into: &'a mut Vec<u8>,
+        ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
+            self.0.get(key, range, into)
+        }
+
+        fn put<'a>(
+            &'a self,
+            key: &'a ObjectKey,
+            body: Bytes,
+        ) -> BoxFuture<'a, Result<(), StoreError>> {
+            self.0.put(key, body)
+        }
+
+        fn size<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<u64, StoreError>> {
+            self.0.size(key)
+        }
+
+        fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), StoreError>> {
+            self.0.delete(key)
+        }
+
+        fn list<'a>(
+            &'a self,
+            prefix: &'a str,
+            page: &'a mut (dyn FnMut(Vec<Listed>) + Send),
+        ) -> BoxFuture<'a, Result<(), StoreError>> {
+            self.0.list(prefix, page)
+        }
+
+        fn location(&self) -> String {
+            self.0.location()
+        }
+    }
+
+    #[tokio::test]
+    async fn tails_are_read_from_a_store_that_knows_only_ranges() {
+        crate::contract::tails_are_read_without_knowing_the_size(&Least(MemoryStore::new())).await;
+    }
+
+    #[tokio::test]
+    async fn a_store_without_uploads_in_parts_says_so() {
+        let store = Arc::new(Least(MemoryStore::new()));
+        let begun = Upload::begin(store, ObjectKey::new("key"), None).await;
+        let error = begun.unwrap_err().to_string();
+        assert!(error.starts_with("BEGIN UPLOAD key at memory"), "{error}");
+        assert!(error.ends_with("this store does not write objects in parts"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use super::*;
 
@@ -17,8 +18,13 @@ async fn keys(store: &LocalStore, prefix: &str) -> Result<Vec<String>, StoreErro
 
 #[tokio::test]
 async fn a_folder_keeps_the_contract() {
-    let (_folder, store) = store();
-    crate::contract::check(&store).await;
+    let (folder, store) = store();
+    crate::contract::check(Arc::new(store)).await;
+    let of_uploads = ["short", "incomplete", "older", "aborted", "dropped"];
+    for (sub, left) in of_uploads.into_iter().zip([2, 1, 1, 0, 0]) {
+        let files = std::fs::read_dir(folder.path().join(sub)).unwrap();
+        assert_eq!(files.count(), left, "no temporary file stays in {sub}");
+    }
 }
 
 #[tokio::test]

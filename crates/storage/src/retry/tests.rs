@@ -445,3 +445,11 @@ async fn folders_are_tidied_through_it() {
     store.tidy("train/0").await;
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn a_store_that_is_wrapped_keeps_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = crate::LocalStore::new(folder.path()).unwrap();
+    let store = Retrying::new(store, RetryPolicy::default(), Arc::default());
+    crate::contract::check(Arc::new(store)).await;
+}

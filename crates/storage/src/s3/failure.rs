@@ -75,9 +75,27 @@ pub(super) async fn of_answer(answer: Response<Incoming>) -> Cause {
 /// The body of S3's error answers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct S3Error {
+pub(super) struct S3Error {
     code: Option<String>,
     message: Option<String>,
+}
+
+impl S3Error {
+    /// What it means in the body of an answer whose status, a 200, came before the outcome was known:
+    /// what it would have meant with the status that its code has.
+    pub(super) fn behind_a_200(self) -> Cause {
+        let status = match self.code.as_deref() {
+            Some("InternalError") => 500,
+            Some("SlowDown" | "ServiceUnavailable") => 503,
+            _ => 200,
+        };
+        let note = "(in the body of a 200)";
+        let message = match self.message {
+            Some(message) => format!("{message} {note}"),
+            None => note.to_owned(),
+        };
+        Cause::Status { status, code: self.code, message: Some(message), retry_after: None }
+    }
 }
 
 /// What TLS refused, and what can be done about the usual cases.

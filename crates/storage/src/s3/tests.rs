@@ -10,6 +10,7 @@ use crate::{Credentials, RetryPolicy, Retrying};
 use scripted::{Reply, Server};
 
 mod embedded;
+mod multipart;
 mod scripted;
 mod tls;
 

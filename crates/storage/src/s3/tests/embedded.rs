@@ -21,12 +21,20 @@ async fn store(sign_payload: bool) -> S3Store {
 
 #[tokio::test]
 async fn a_bucket_keeps_the_contract() {
-    crate::contract::check(&store(false).await).await;
+    crate::contract::check(Arc::new(store(false).await)).await;
+}
+
+#[tokio::test]
+async fn a_bucket_behind_several_endpoints_keeps_the_contract() {
+    let one = store(false).await;
+    let other = S3Store::new(one.settings.clone()).unwrap();
+    let store = Retrying::over([one, other], RetryPolicy::default(), Arc::default());
+    crate::contract::check(Arc::new(store)).await;
 }
 
 #[tokio::test]
 async fn a_bucket_keeps_the_contract_with_signed_bodies() {
-    crate::contract::check(&store(true).await).await;
+    crate::contract::check(Arc::new(store(true).await)).await;
 }
 
 /// Keys as DLIO once wrote them: signed, sent and listed with all their slashes.
