@@ -72,6 +72,11 @@ pub(crate) async fn an_object_of_ten_bytes(store: &dyn Store, key: &ObjectKey) {
         assert_eq!(fetched.bytes, bytes);
         assert!(fetched.first_byte <= fetched.last_byte, "{fetched:?}");
     }
+    for (most, bytes) in [(3, 3), (10, 10), (64, 10)] {
+        buffer.truncate(4);
+        let (fetched, size) = store.get_tail(key, most, &mut buffer).await.unwrap();
+        assert_eq!((fetched.bytes, size, buffer.len() as u64), (bytes, 10, 4 + bytes));
+    }
     buffer.truncate(4);
     for outside in [8..12, 20..22, 3..3] {
         let error = store.get(key, Some(outside.clone()), &mut buffer).await;
@@ -297,6 +302,7 @@ async fn objects_of_one_short_part_are_possible(store: &Arc<dyn Store>) {
         let key = format!("short/{bytes}");
         let upload = begin(store, &key, bytes).await;
         if bytes > 0 {
+            upload.part(0, Bytes::from_static(b"replaced by a shorter one")).await.unwrap();
             send(&upload, &body_of(bytes), 0).await.unwrap();
         }
         upload.complete(bytes).await.unwrap();

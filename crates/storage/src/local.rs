@@ -172,10 +172,15 @@ impl LocalStore {
         Ok(PartTag::default())
     }
 
-    async fn put_in_place(&self, key: &ObjectKey, id: &UploadId) -> Result<(), Cause> {
+    async fn complete(
+        &self,
+        key: &ObjectKey,
+        id: &UploadId,
+        parts: &[UploadedPart],
+    ) -> Result<(), Cause> {
         let (path, temporary) = self.upload_paths(key, id)?;
-        let renaming = move || std::fs::rename(&temporary, &path).map_err(not_found);
-        self.pool.run(renaming).await?
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        self.pool.run(move || put_in_place(&temporary, bytes, &path)).await?
     }
 
     async fn remove_upload(&self, key: &ObjectKey, id: &UploadId) -> Result<(), Cause> {
@@ -329,11 +334,11 @@ impl Store for LocalStore {
         &'a self,
         key: &'a ObjectKey,
         id: &'a UploadId,
-        _: &'a [UploadedPart],
+        parts: &'a [UploadedPart],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let began = Instant::now();
-            let outcome = self.put_in_place(key, id).await;
+            let outcome = self.complete(key, id, parts).await;
             let target = || id.target(key);
             outcome.map_err(|cause| self.failed(Operation::CompleteUpload, &target(), began, cause))
         })
@@ -489,6 +494,19 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
         other => other?,
     };
     Ok((temporary, file))
+}
+
+/// Makes the file at `temporary`, to which `bytes` were written, the one at `path`.
+fn put_in_place(temporary: &Path, bytes: u64, path: &Path) -> Result<(), Cause> {
+    let length = std::fs::metadata(temporary).map_err(not_found)?.len();
+    if length < bytes {
+        return Err(Cause::Other(format!("only {length} of {bytes} bytes are in the file")));
+    }
+    if length > bytes {
+        // The last part was sent again, and shorter.
+        File::options().write(true).open(temporary)?.set_len(bytes)?;
+    }
+    Ok(std::fs::rename(temporary, path)?)
 }
 
 /// What it means that a path cannot be opened.

@@ -33,8 +33,8 @@ pub struct S3Settings {
     /// The longest that one attempt may take, from asking for a connection to the last byte; 60 s by
     /// default.
     pub attempt_timeout: Duration,
-    /// As `attempt_timeout`, for what carries no object: a page of a list, a HEAD, a DELETE; 20 s by
-    /// default. A run begins with a list or a HEAD, so this is how soon an endpoint is told that
+    /// As `attempt_timeout`, for what carries no object: a page of a list, a HEAD, a DELETE, beginning
+    /// and aborting an upload in parts; 20 s by default. A run begins with a list or a HEAD, so this is how soon an endpoint is told that
     /// takes connections and never answers.
     pub list_timeout: Duration,
 }
