@@ -3,6 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+/// About how many bytes a read brings of a file whose samples can be read one by one: the time until the
+/// first byte is lost in it, and many of them fit into memory.
+const PIECE_BYTES: u64 = 4 << 20;
+
 /// How files are cut into what one read brings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cut {
@@ -16,6 +20,11 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// Pieces of about 4 MiB, of samples that take up at most `bytes` bytes each.
+    pub(crate) fn of_samples(bytes: u64) -> Self {
+        Self::Samples((PIECE_BYTES / bytes.max(1)).max(1))
+    }
+
     /// How many pieces a file of `samples` samples has.
     pub(crate) fn pieces(&self, samples: u64) -> u64 {
         match self {
@@ -63,6 +72,13 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_piece_of_samples_is_as_large_as_it_may_be_but_never_nothing() {
+        let samples = [0, 1, 2048, 114_304, 4 << 20, (4 << 20) + 1, u64::MAX].map(Cut::of_samples);
+        let most = [4 << 20, 4 << 20, 2048, 36, 1, 1, 1].map(Cut::Samples);
+        assert_eq!(samples, most);
+    }
 
     #[test]
     fn pieces_are_all_samples_in_order() {

@@ -5,9 +5,12 @@
 //! and an implementation of [`Files`]; what they have in common is here.
 
 mod files;
+mod indexed;
 mod jpeg;
 mod npz;
 pub(crate) mod out;
+mod samples;
+mod tfrecord;
 
 use std::fmt;
 use std::ops::Range;
@@ -17,9 +20,11 @@ use feedrate_workload::{Dataset, Format, Split};
 
 use self::files::Files;
 pub use self::files::{Length, Side, Undecodable};
+use self::indexed::Indexed;
 use self::jpeg::Jpeg;
 use self::npz::Npz;
 use self::out::{Comparison, Out, Stopped, Verdict};
+use self::tfrecord::Tfrecord;
 use crate::Cut;
 use crate::content::Content;
 use crate::sizes::Sizes;
@@ -182,6 +187,8 @@ impl FileFormat {
         let alike = matches!(sizes, Sizes::Same(_));
         let made_from = Ingredients { dataset, content: Content::of(dataset, split), sizes };
         let kind: Arc<dyn Files> = match dataset.format {
+            Format::IndexedBinary | Format::MmapIndexedBinary => Arc::new(Indexed::new(made_from)),
+            Format::Tfrecord => Arc::new(Tfrecord::new(made_from)?),
             Format::Jpeg => Arc::new(Jpeg::new(made_from)?),
             Format::Npz => Arc::new(Npz::new(made_from)?),
             other => {
@@ -252,7 +259,8 @@ impl FileFormat {
         if self.alike {
             return self.file_len(0).saturating_mul(count);
         }
-        (0..count).map(|nth| self.file_len(first + nth * step)).sum()
+        let lengths = (0..count).map(|nth| self.file_len(first + nth * step));
+        lengths.fold(0, u64::saturating_add)
     }
 
     /// Bytes of the largest file.
