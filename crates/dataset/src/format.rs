@@ -5,6 +5,7 @@
 //! and an implementation of [`Files`]; what they have in common is here.
 
 mod files;
+mod hdf5;
 mod indexed;
 mod jpeg;
 mod npz;
@@ -20,6 +21,7 @@ use feedrate_workload::{Dataset, Format, Split};
 
 use self::files::Files;
 pub use self::files::{Length, Side, Undecodable};
+use self::hdf5::Hdf5;
 use self::indexed::Indexed;
 use self::jpeg::Jpeg;
 use self::npz::Npz;
@@ -189,6 +191,7 @@ impl FileFormat {
         let kind: Arc<dyn Files> = match dataset.format {
             Format::IndexedBinary | Format::MmapIndexedBinary => Arc::new(Indexed::new(made_from)),
             Format::Tfrecord => Arc::new(Tfrecord::new(made_from)?),
+            Format::Hdf5 => Arc::new(Hdf5::new(made_from)?),
             Format::Jpeg => Arc::new(Jpeg::new(made_from)?),
             Format::Npz => Arc::new(Npz::new(made_from)?),
             other => {
