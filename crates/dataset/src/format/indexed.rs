@@ -72,10 +72,7 @@ impl Files for Indexed {
         if !bytes.is_multiple_of(sample) {
             return Err(Undecodable::sample(
                 samples.start + bytes / sample,
-                format_args!(
-                    "it is cut off: {} of its {sample} bytes are there ({bytes} bytes are not whole samples)",
-                    bytes % sample
-                ),
+                format_args!("it is cut off: {} of its {sample} bytes are there", bytes % sample),
             ));
         }
         let stored = bytes / sample;

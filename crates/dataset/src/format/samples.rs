@@ -21,7 +21,7 @@ pub(super) struct Samples {
 
 impl Samples {
     pub(super) fn new(made_from: Ingredients<'_>) -> Self {
-        let Ingredients { dataset, content, sizes } = made_from;
+        let Ingredients { dataset, content, sizes, .. } = made_from;
         let (element, per_file) = (dataset.record_element_type, dataset.num_samples_per_file);
         Self { content, sizes, element, per_file }
     }
@@ -148,8 +148,8 @@ mod tests {
         let mut set = set(Format::IndexedBinary, 65_536.0, 3);
         let samples = |set: &Dataset| {
             let [sizes, _] = Sizes::both(set);
-            let content = Content::of(set, feedrate_workload::Split::Train);
-            Samples::new(Ingredients { dataset: set, content, sizes })
+            let content = Content::new(set.seed, "train");
+            Samples { content, sizes, element: set.record_element_type, per_file: 3 }
         };
         assert_eq!(samples(&set).largest(), 65_536);
         set.record_length_bytes_stdev = 16_384.0;

@@ -164,7 +164,7 @@ impl Files for Tfrecord {
 /// Why bytes are no record of a sample.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
-    #[error("it is cut off, {found} of its {expected} bytes are there")]
+    #[error("it is cut off: {found} bytes are left, but it needs {expected}")]
     Truncated { found: u64, expected: u64 },
     #[error(
         "the checksum of its length is {stored:#010x}, but that of these bytes is {actual:#010x}"
@@ -229,8 +229,7 @@ mod tests {
                 crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
             }
         }
-        let crc = !crc;
-        (crc >> 15 | crc << 17).wrapping_add(0xa282_ead8)
+        (!crc).rotate_left(17).wrapping_add(0xa282_ead8)
     }
 
     /// The payloads of a file, read by what the format's description says alone.
@@ -408,7 +407,7 @@ mod tests {
         for kept in [1, 11, 12, 500, record - 1] {
             let text = told(&good[..2 * record + kept]);
             let start = format!(
-                "sample 2: the record at byte {} is broken: it is cut off, {kept} of its ",
+                "sample 2: the record at byte {} is broken: it is cut off: {kept} bytes are left",
                 2 * record
             );
             assert!(text.starts_with(&start), "{text}");

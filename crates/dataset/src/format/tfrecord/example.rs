@@ -293,6 +293,8 @@ impl<'a> Fields<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -398,8 +400,8 @@ mod tests {
     fn what_is_wrong_is_told() {
         let (image, size) = (image(b"abc"), size_entry(3));
         assert_eq!(check(b""), Err(Malformed::Image));
-        assert_eq!(of(&[size.clone()]), Err(Malformed::Image));
-        assert_eq!(of(&[image.clone()]), Err(Malformed::Size));
+        assert_eq!(of(slice::from_ref(&size)), Err(Malformed::Image));
+        assert_eq!(of(slice::from_ref(&image)), Err(Malformed::Size));
         let two = feature(IMAGE, BYTES_LIST, &[field(ITEM, b"a"), field(ITEM, b"bc")].concat());
         assert_eq!(of(&[two, size.clone()]), Err(Malformed::Image));
         let none = feature(IMAGE, BYTES_LIST, b"");
