@@ -4,14 +4,18 @@
 //! state, and checking it means making it again, piece by piece, and comparing. Each format is a module
 //! and an implementation of [`Files`]; what they have in common is here.
 
+mod csv;
 mod files;
 mod hdf5;
 mod indexed;
+mod image;
 mod jpeg;
 mod npy;
 mod npz;
 pub(crate) mod out;
+mod png;
 mod samples;
+mod synthetic;
 mod tfrecord;
 
 use std::fmt;
@@ -20,6 +24,7 @@ use std::sync::Arc;
 
 use feedrate_workload::{Dataset, Format, Split};
 
+use self::csv::Csv;
 use self::files::Files;
 pub use self::files::{Length, Side, Undecodable};
 use self::hdf5::Hdf5;
@@ -28,6 +33,8 @@ use self::jpeg::Jpeg;
 use self::npy::Npy;
 use self::npz::Npz;
 use self::out::{Comparison, Out, Stopped, Verdict};
+use self::png::Png;
+use self::synthetic::Synthetic;
 use self::tfrecord::Tfrecord;
 use crate::Cut;
 use crate::content::Content;
@@ -191,10 +198,13 @@ impl FileFormat {
         let alike = matches!(sizes, Sizes::Same(_));
         let made_from = Ingredients { dataset, content: Content::of(dataset, split), sizes };
         let kind: Arc<dyn Files> = match dataset.format {
+            Format::Hdf5 => Arc::new(Hdf5::new(made_from)?),
             Format::IndexedBinary | Format::MmapIndexedBinary => Arc::new(Indexed::new(made_from)),
             Format::Tfrecord => Arc::new(Tfrecord::new(made_from)?),
-            Format::Hdf5 => Arc::new(Hdf5::new(made_from)?),
+            Format::Csv => Arc::new(Csv::new(made_from)?),
             Format::Jpeg => Arc::new(Jpeg::new(made_from)?),
+            Format::Png => Arc::new(Png::new(made_from)?),
+            Format::Synthetic => Arc::new(Synthetic::new(dataset, split)),
             Format::Npy => Arc::new(Npy::new(made_from)?),
             Format::Npz => Arc::new(Npz::new(made_from)?),
             other => {
@@ -302,6 +312,15 @@ impl FileFormat {
     /// Writes the bytes of `file`.
     pub(crate) fn write_to(&self, file: u64, out: &mut dyn Out) -> Result<(), Stopped> {
         self.kind.write(file, 0..self.samples_per_file, out)
+    }
+
+    /// How long a file that stands beside any file is.
+    pub(crate) fn side_length(&self, side: Side) -> Length {
+        match side {
+            // Offsets and lengths of up to ten digits each.
+            Side::Records => Length::About(self.samples_per_file.saturating_mul(22)),
+            Side::Offsets | Side::Sizes => Length::Exact(self.samples_per_file.saturating_mul(8)),
+        }
     }
 
     /// Writes the bytes of a file that stands beside `file`.

@@ -16,14 +16,15 @@ use std::sync::Arc;
 
 use feedrate_workload::Format;
 use zune_jpeg::JpegDecoder;
+use zune_jpeg::errors::DecodeErrors;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::files::{Files, Length, Undecodable};
+use super::image::ImageLengths;
 use super::out::{Out, Stopped};
 use super::{FormatError, Ingredients};
 use crate::content::{Content, PIECE};
-use crate::sizes::Sizes;
 
 /// Bytes of a file besides scan and comments: start of image, JFIF header, quantization table, frame
 /// header, two Huffman tables, scan header, end of image.
@@ -44,6 +45,10 @@ const SMALLEST: u64 = FRAMING + 8 * *GROUPS.start() + *SEGMENT.start();
 /// The largest file: readers count its bytes in 32 bits.
 const LARGEST: u64 = u32::MAX as u64;
 
+/// Pixels that a byte of a file can stand for at most: the shortest code of a block of 64 pixels has a
+/// bit, where an image of one colour is stored progressively.
+const MOST_PIXELS: u64 = 8 * 64;
+
 /// Blocks that are made at a time, so that a piece of any group size fits where pieces are made and
 /// is a multiple of every vector's length.
 const PIECE_BLOCKS: u64 = 64;
@@ -54,8 +59,7 @@ const _: () = assert!(PIECE_BLOCKS * 8 * *GROUPS.end() <= PIECE as u64);
 #[derive(Clone)]
 pub(super) struct Jpeg {
     content: Content,
-    sizes: Sizes,
-    record_length: u64,
+    lengths: ImageLengths,
     /// For each of [`GROUPS`]: the bits of a piece of scan at which a group starts.
     starts: Arc<[Vec<u8>]>,
 }
@@ -68,25 +72,9 @@ impl fmt::Debug for Jpeg {
 
 impl Jpeg {
     pub(super) fn new(made_from: Ingredients<'_>) -> Result<Self, FormatError> {
-        let Ingredients { dataset, content, sizes } = made_from;
-        if dataset.num_samples_per_file != 1 {
-            return Err(FormatError::SamplesPerFile {
-                format: Format::Jpeg.suffix(),
-                configured: dataset.num_samples_per_file,
-            });
-        }
-        let (record_length, starts) =
-            (dataset.record_length_bytes as u64, GROUPS.map(group_starts).collect());
-        Ok(Self { content, sizes, record_length, starts })
-    }
-
-    /// The record length itself where it is the same for all files, whose square root need not be
-    /// whole; the product of the drawn sides otherwise.
-    fn file_len(&self, file: u64) -> u64 {
-        match &self.sizes {
-            Sizes::Same(_) => self.record_length,
-            Sizes::PerFile { .. } => self.sizes.elements(file),
-        }
+        let Ingredients { dataset, content, sizes, .. } = made_from;
+        let lengths = ImageLengths::new(Format::Jpeg, dataset, sizes)?;
+        Ok(Self { content, lengths, starts: GROUPS.map(group_starts).collect() })
     }
 
     /// The scan, made piece by piece.
@@ -155,7 +143,7 @@ impl Jpeg {
 
 impl Files for Jpeg {
     fn length(&self, file: u64) -> Length {
-        Length::Exact(self.file_len(file))
+        Length::Exact(self.lengths.of(file))
     }
 
     fn lengths(&self) -> RangeInclusive<u64> {
@@ -163,7 +151,7 @@ impl Files for Jpeg {
     }
 
     fn write(&self, file: u64, _: Range<u64>, out: &mut dyn Out) -> Result<(), Stopped> {
-        let geometry = Geometry::new(self.file_len(file));
+        let geometry = Geometry::new(self.lengths.of(file));
         let mut head = Vec::new();
         self.push_head(file, geometry, &mut head);
         out.framing(&head)?;
@@ -176,12 +164,24 @@ impl Files for Jpeg {
     }
 
     fn decode(&self, _: u64, _: Range<u64>, found: &[u8]) -> Result<(), Undecodable> {
-        let strict = DecoderOptions::default().set_strict_mode(true);
-        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(found), strict);
-        match decoder.decode() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Undecodable::file(format_args!("it is no JPEG image: {error:?}"))),
+        let undecodable =
+            |error: DecodeErrors| Undecodable::file(format_args!("it is no JPEG image: {error:?}"));
+        let most_side = usize::from(u16::MAX);
+        let options = DecoderOptions::default()
+            .set_strict_mode(true)
+            .set_max_width(most_side)
+            .set_max_height(most_side);
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(found), options);
+        decoder.decode_headers().map_err(undecodable)?;
+        let (width, height) = decoder.dimensions().unwrap_or_default();
+        if (width * height) as u64 > MOST_PIXELS * found.len() as u64 {
+            return Err(Undecodable::file(format_args!(
+                "it is no JPEG image: {} bytes cannot hold the {width} x {height} pixels that its \
+                 header names",
+                found.len()
+            )));
         }
+        decoder.decode().map(drop).map_err(undecodable)
     }
 }
 
@@ -293,6 +293,7 @@ mod tests {
 
     use super::*;
     use crate::FileFormat;
+    use crate::sizes::Sizes;
     use crate::testing::dataset;
 
     fn image(len: u64, file: u64) -> Vec<u8> {
@@ -386,7 +387,8 @@ mod tests {
     fn several_comments_add_up() {
         let set = dataset(Format::Jpeg, 1, 1000.0);
         let content = Content::new(10, "train");
-        let made_from = Ingredients { dataset: &set, content, sizes: Sizes::Same(vec![1, 1]) };
+        let [sizes, _] = Sizes::both(&set);
+        let made_from = Ingredients { dataset: &set, content, sizes };
         let jpeg = Jpeg::new(made_from).expect("one sample a file");
         for comment in [4, 65_537, 65_538, 65_541, 131_074, 200_000] {
             let mut out = Vec::new();
