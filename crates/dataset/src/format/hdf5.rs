@@ -36,8 +36,9 @@ use crate::sizes::Sizes;
 const MOST_DIMS: usize = 32;
 /// The content of datasets begins so far apart; none has as many bytes.
 const APART: u64 = 1 << 44;
-/// A chunk's size and dimensions are numbers of 32 bits.
-const LARGEST_CHUNK: u64 = u32::MAX as u64;
+/// A chunk's size and dimensions are numbers of 32 bits. Compression may add to it, but less than this
+/// leaves.
+const LARGEST_CHUNK: u64 = 0xff00_0000;
 /// The index of a dataset's chunks is in memory, some 16 bytes of each.
 const MOST_CHUNKS: u64 = 1 << 20;
 /// Values begin at a multiple of this, so that those who map a file into memory find them aligned.

@@ -63,20 +63,31 @@ impl Encoder {
         Self { method, encoded: Vec::new() }
     }
 
-    /// The compressed `values`; `None` if they do not get smaller, which are then stored as they are.
+    /// The compressed `values`; `None` if they are stored as they are. As in the HDF5 library and in h5py
+    /// that is what becomes of values that LZF does not shrink, while gzip's format, which has a
+    /// checksum, is kept even then.
     pub(super) fn encode(&mut self, values: &[u8]) -> Option<&[u8]> {
         self.encoded.clear();
-        // There is room for less than the values take, so that what does not shrink is found out early.
-        self.encoded.reserve_exact(values.len());
-        let smaller = match &mut self.method {
+        let encoded = match &mut self.method {
             Method::None => false,
-            Method::Gzip(state) => {
-                state.reset();
-                let status = state.compress_vec(values, &mut self.encoded, FlushCompress::Finish);
-                matches!(status, Ok(Status::StreamEnd))
-            }
+            Method::Gzip(state) => deflate(state, values, &mut self.encoded),
             Method::Lzf(table) => lzf::compress(values, table, &mut self.encoded),
         };
-        (smaller && self.encoded.len() < values.len()).then_some(&self.encoded)
+        encoded.then_some(&self.encoded)
+    }
+}
+
+/// Appends the compressed `values` to `out`; `false` if that does not work out.
+fn deflate(state: &mut Compress, values: &[u8], out: &mut Vec<u8>) -> bool {
+    state.reset();
+    loop {
+        // What does not shrink grows by less than a thousandth.
+        let left = &values[state.total_in() as usize..];
+        out.reserve(left.len() + left.len() / 1000 + 64);
+        match state.compress_vec(left, out, FlushCompress::Finish) {
+            Ok(Status::StreamEnd) => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
     }
 }

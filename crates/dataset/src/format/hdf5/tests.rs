@@ -272,13 +272,16 @@ fn a_changed_byte_is_found_and_its_sample_named() {
 
 #[test]
 fn damage_inside_of_compressed_chunks_is_noticed_by_decoding() {
-    let set = compressed(squares(100, 5), Compression::Gzip, 4);
-    let good = made(&set, 0);
-    let chunk = opened(&set, 0).dataset("records_0").unwrap().chunks().unwrap()[3].clone();
-    let mut bad = good.clone();
-    bad[(chunk.address + chunk.storage_size / 2) as usize] ^= 0x10;
-    let error = decoded(&set, &bad).unwrap_err();
-    assert!(error.contains("dataset records_0"), "{error}");
+    for compressibility in [1.0, 3.0] {
+        let set = compressed(squares(100, 5), Compression::Gzip, 4);
+        let set = Dataset { compressibility, ..set };
+        let good = made(&set, 0);
+        let chunk = opened(&set, 0).dataset("records_0").unwrap().chunks().unwrap()[3].clone();
+        let mut bad = good.clone();
+        bad[(chunk.address + chunk.storage_size / 2) as usize] ^= 0x10;
+        let error = decoded(&set, &bad).unwrap_err();
+        assert!(error.contains("dataset records_0"), "{error}");
+    }
 }
 
 #[test]
@@ -324,9 +327,13 @@ fn files_of_other_writers_are_read_however_they_lay_values_out() {
     let set = squares(20, 2);
     let plain = foreign(|_| ());
     assert_eq!(decoded(&set, &plain), Ok(()));
-    let chunked = foreign(|records| drop(records.with_chunks(&[1, 7, 20])));
+    let chunked = foreign(|records| {
+        records.with_chunks(&[1, 7, 20]);
+    });
     assert_eq!(decoded(&set, &chunked), Ok(()));
-    let gzip = foreign(|records| drop(records.with_chunks(&[2, 20, 5]).with_deflate(6)));
+    let gzip = foreign(|records| {
+        records.with_chunks(&[2, 20, 5]).with_deflate(6);
+    });
     assert_eq!(decoded(&set, &gzip), Ok(()));
 }
 
@@ -385,8 +392,8 @@ fn lzf_gives_up_on_what_does_not_shrink_and_packs_the_rest() {
     };
     assert_eq!(packed(b""), None);
     assert_eq!(packed(b"abcdefgh"), None);
-    // A literal, then 264 bytes at distance 1, then what is left of 300.
-    assert_eq!(packed(&[0; 300]), Some(vec![0, 0, 0xe0, 255, 0, 0xe0, 26, 0]));
+    // A literal, 264 bytes as at distance 1, and what is left of 300 as at distance 264.
+    assert_eq!(packed(&[0; 300]), Some(vec![0, 0, 0xe0, 255, 0, 0xe1, 26, 7]));
 }
 
 proptest! {
