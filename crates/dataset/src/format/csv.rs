@@ -23,7 +23,7 @@ use crate::content::{Content, PIECE};
 use crate::sizes::Sizes;
 
 /// Values that are made to find out how long values are.
-const PROBE: u64 = 1 << 15;
+const PROBE: u64 = 1 << 13;
 
 /// The CSV files of a set.
 #[derive(Clone)]
@@ -286,17 +286,15 @@ mod tests {
 
     #[test]
     fn lengths_are_about_right_whatever_is_written() {
-        for element in ELEMENTS {
-            for packing in PACKINGS {
-                let set = Dataset { record_element_type: element, ..packed(packing, set(40)) };
-                let format = format(&set);
-                let length = made(&format, 3).len() as f64;
-                let Length::About(about) = format.length(3) else { panic!("values vary") };
-                assert!(
-                    (about as f64 / length - 1.0).abs() < 0.03,
-                    "{element:?} {packing:?} {about} {length}"
-                );
-            }
+        let plain = ELEMENTS.map(|element| (element, PACKINGS[0]));
+        let bytes = PACKINGS.map(|packing| (ElementType::Uint8, packing));
+        for (element, packing) in plain.into_iter().chain(bytes) {
+            let set = Dataset { record_element_type: element, ..packed(packing, set(20)) };
+            let format = format(&set);
+            let length = made(&format, 3).len() as f64;
+            let Length::About(about) = format.length(3) else { panic!("values vary") };
+            let ratio = about as f64 / length;
+            assert!((ratio - 1.0).abs() < 0.03, "{element:?} {packing:?}: {about} for {length}");
         }
     }
 
@@ -430,8 +428,11 @@ mod tests {
     }
 
     proptest! {
+        // Compressing takes its time.
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
         #[test]
-        fn no_damage_panics_and_none_of_a_compressed_file_passes(
+        fn no_damage_panics_and_no_end_is_missed(
             packing in prop::sample::select(&PACKINGS[..]),
             damage in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..4),
             cut in any::<prop::sample::Index>(),
@@ -446,15 +447,15 @@ mod tests {
             let _ = format.decode(1, 0..2, &bad);
             let cut = cut.index(good.len());
             let _ = format.decode(1, 0..2, &bad[..cut]);
-            // A text may lose its last line break, an archive what nobody reads of it.
+            // A text can end in any digit of its last value.
             if packing.0 != Compression::None {
                 prop_assert!(format.decode(1, 0..2, &good[..cut]).is_err());
             }
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>, packing in prop::sample::select(&PACKINGS[..])) {
-            let format = format(&packed(packing, set(2)));
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let format = format(&set(2));
             let _ = format.decode(0, 0..2, &bytes);
             for beginning in [&b"\x1f\x8b\x08"[..], b"BZh9", b"\xfd7zXZ\0", b"PK\x03\x04"] {
                 prop_assert!(format.decode(0, 0..2, &[beginning, &bytes].concat()).is_err());

@@ -181,7 +181,12 @@ impl Files for Jpeg {
                 found.len()
             )));
         }
-        decoder.decode().map(drop).map_err(undecodable)
+        decoder.decode().map_err(undecodable)?;
+        // The decoder does without it when the last bits of the scan are enough.
+        if !found.windows(2).rev().any(|marker| marker == END_OF_IMAGE) {
+            return Err(Undecodable::file("it is a JPEG image that is cut off"));
+        }
+        Ok(())
     }
 }
 
@@ -401,6 +406,105 @@ mod tests {
                 at += 2 + usize::from(u16::from_be_bytes([out[at + 2], out[at + 3]]));
             }
             assert_eq!(at, out.len());
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<(), Undecodable> {
+        let set = dataset(Format::Jpeg, 1, 1000.0);
+        FileFormat::new(&set, Split::Train).expect("large enough").decode(0, 0..1, bytes)
+    }
+
+    /// 24 x 20 pixels each, made by Pillow.
+    const FOREIGN: [&[u8]; 3] = [
+        include_bytes!("jpeg/colour.jpeg"),
+        include_bytes!("jpeg/progressive.jpeg"),
+        include_bytes!("jpeg/cmyk.jpeg"),
+    ];
+
+    /// Where the header of a frame is, baseline or progressive: its marker.
+    fn frame(image: &[u8]) -> usize {
+        let is_frame = |bytes: &[u8]| matches!(bytes, [0xff, 0xc0 | 0xc2, 0, 11 | 17 | 20, 8]);
+        image.windows(5).position(is_frame).expect("a frame")
+    }
+
+    #[test]
+    fn images_of_all_sizes_and_of_other_writers_decode() {
+        for len in [SMALLEST, 1000, 60_000, 322_957] {
+            assert_eq!(decode(&image(len, 1)), Ok(()), "{len}");
+        }
+        for image in FOREIGN {
+            assert_eq!(decode(image), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_follows_the_image_does_not_matter() {
+        for image in FOREIGN.into_iter().chain([&image(1000, 1)[..]]) {
+            assert_eq!(decode(&[image, &[0; 100], &[0xff; 100]].concat()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused() {
+        for found in [&b""[..], b"\xff", b"\xff\xd8", b"no image", &[0; 1000], &[0xff; 1000]] {
+            let error = decode(found).expect_err("it is no image").to_string();
+            assert!(error.starts_with("it is no JPEG image: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_image_that_is_cut_off_is_refused() {
+        for image in FOREIGN.into_iter().chain([&image(3000, 1)[..]]) {
+            for cut in 0..image.len() {
+                assert!(decode(&image[..cut]).is_err(), "{cut} of {}", image.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_marker_that_is_none_is_refused() {
+        for image in FOREIGN.into_iter().chain([&image(3000, 1)[..]]) {
+            for marker in [0, frame(image)] {
+                for offset in [marker, marker + 1] {
+                    let mut bad = image.to_vec();
+                    bad[offset] ^= 0x40;
+                    assert!(decode(&bad).is_err(), "{offset}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_that_names_more_than_a_file_can_hold_is_refused() {
+        for image in FOREIGN.into_iter().chain([&image(3000, 1)[..]]) {
+            let mut bad = image.to_vec();
+            let size = frame(image) + 5;
+            bad[size..size + 4].fill(0xff);
+            let error = decode(&bad).expect_err("it is too small").to_string();
+            assert!(error.contains("65535 x 65535 pixels"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_panics(
+            which in 0..=FOREIGN.len(),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..6),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bad = FOREIGN.get(which).map_or_else(|| image(600, 1), |image| image.to_vec());
+            let len = bad.len();
+            for (at, bits) in damage {
+                bad[at.index(len)] ^= bits;
+            }
+            let _ = decode(&bad);
+            let _ = decode(&bad[..cut.index(len)]);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = decode(&bytes);
+            let _ = decode(&[b"\xff\xd8\xff", &bytes[..]].concat());
         }
     }
 

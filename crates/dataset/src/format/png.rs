@@ -339,7 +339,9 @@ mod tests {
             assert_eq!((u64::from(width) + 1, u64::from(height)), (geometry.line, geometry.rows));
             if len >= 57_400 {
                 let mut counts = [0_u32; 256];
-                pixels.iter().for_each(|&pixel| counts[usize::from(pixel)] += 1);
+                for pixel in &pixels {
+                    counts[usize::from(*pixel)] += 1;
+                }
                 let mean = pixels.len() as f64 / 256.0;
                 assert!(counts.iter().all(|&count| (f64::from(count) / mean - 1.0).abs() < 0.5));
             }
