@@ -7,12 +7,13 @@
 mod csv;
 mod files;
 mod hdf5;
-mod indexed;
 mod image;
+mod indexed;
 mod jpeg;
 mod npy;
 mod npz;
 pub(crate) mod out;
+mod parquet;
 mod png;
 mod samples;
 mod synthetic;
@@ -22,6 +23,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use feedrate_workload::{Dataset, Format, Split};
 
 use self::csv::Csv;
@@ -33,6 +35,8 @@ use self::jpeg::Jpeg;
 use self::npy::Npy;
 use self::npz::Npz;
 use self::out::{Comparison, Out, Stopped, Verdict};
+use self::parquet::Parquet;
+pub use self::parquet::{ColumnMismatch, FOOTER_GUESS, Footer, Footers, Group};
 use self::png::Png;
 use self::synthetic::Synthetic;
 use self::tfrecord::Tfrecord;
@@ -53,6 +57,8 @@ pub struct FileFormat {
     /// Whether all files of the set have one length.
     alike: bool,
     kind: Arc<dyn Files>,
+    /// The same, if it is Parquet.
+    parquet: Option<Arc<Parquet>>,
 }
 
 /// What a format's module is made from.
@@ -113,12 +119,6 @@ pub enum FormatError {
         key: &'static str,
         /// Why not, and what to do.
         why: String,
-    },
-    /// Files of this kind are not made or read yet.
-    #[error("{what} is not supported yet")]
-    NotYet {
-        /// Key and value.
-        what: String,
     },
     /// The table of sizes that deviate would be too long.
     #[error(
@@ -197,6 +197,7 @@ impl FileFormat {
     fn of_sizes(dataset: &Dataset, split: Split, sizes: Sizes) -> Result<Self, FormatError> {
         let alike = matches!(sizes, Sizes::Same(_));
         let made_from = Ingredients { dataset, content: Content::of(dataset, split), sizes };
+        let mut parquet = None;
         let kind: Arc<dyn Files> = match dataset.format {
             Format::Hdf5 => Arc::new(Hdf5::new(made_from)?),
             Format::IndexedBinary | Format::MmapIndexedBinary => Arc::new(Indexed::new(made_from)),
@@ -207,9 +208,10 @@ impl FileFormat {
             Format::Synthetic => Arc::new(Synthetic::new(dataset, split)),
             Format::Npy => Arc::new(Npy::new(made_from)?),
             Format::Npz => Arc::new(Npz::new(made_from)?),
-            other => {
-                let what = format!("dataset.format {}", other.suffix());
-                return Err(FormatError::NotYet { what });
+            Format::Parquet => {
+                let made = Arc::new(Parquet::new(made_from)?);
+                parquet = Some(Arc::clone(&made));
+                made
             }
         };
         let this = Self {
@@ -219,6 +221,7 @@ impl FileFormat {
             seed: dataset.seed,
             alike,
             kind,
+            parquet,
         };
         this.check_lengths()?;
         Ok(this)
@@ -359,6 +362,24 @@ impl FileFormat {
                 let offset = place.map_or(0, |place| place.start) + at;
                 Err(Mismatch::Content { offset, sample: self.kind.sample_at(file, offset) })
             }
+        }
+    }
+
+    /// Checks that the wanted columns of a row group of a Parquet file are those of `file`, byte for byte.
+    /// `fetched` are its [`ranges`](Group::ranges): for each its offset in the file, and what it holds.
+    pub fn verify_columns(
+        &self,
+        file: u64,
+        footer: &Footer,
+        group: usize,
+        fetched: &[(u64, Bytes)],
+    ) -> Result<(), ColumnMismatch> {
+        match &self.parquet {
+            Some(parquet) => parquet.verify(file, footer, group, fetched),
+            None => Err(ColumnMismatch::Foreign {
+                group,
+                what: format!("the set is {}", self.format.suffix()),
+            }),
         }
     }
 

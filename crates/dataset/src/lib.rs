@@ -28,7 +28,10 @@ mod trusted;
 
 pub use cut::Cut;
 pub use discover::{DiscoverError, Stored, discover};
-pub use format::{FileFormat, FormatError, Length, Mismatch, Side, Undecodable};
+pub use format::{
+    ColumnMismatch, FOOTER_GUESS, FileFormat, Footer, Footers, FormatError, Group, Length, Mismatch,
+    Side, Undecodable,
+};
 pub use generate::{
     FileSet, GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, Part, generate,
 };
