@@ -19,6 +19,7 @@ mod column;
 mod decode;
 mod footer;
 mod groups;
+mod guard;
 mod layout;
 mod thrift;
 mod verify;
@@ -28,7 +29,6 @@ mod tests;
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -151,14 +151,4 @@ fn columns(dataset: &Dataset) -> Vec<Column> {
     all.filter(|(_, column)| in_file(column))
         .map(|(index, column)| Column::of(column, index))
         .collect()
-}
-
-/// Lets the `parquet` crate look at bytes that may lie: what goes wrong there is an error, even where it
-/// panics.
-fn guarded<T>(look: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, Undecodable> {
-    match catch_unwind(AssertUnwindSafe(look)) {
-        Ok(Ok(seen)) => Ok(seen),
-        Ok(Err(error)) => Err(Undecodable::file(error)),
-        Err(_) => Err(Undecodable::file("it is damaged in a way that its decoder does not know")),
-    }
 }

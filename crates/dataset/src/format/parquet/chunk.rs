@@ -24,8 +24,9 @@ const PAGE: u64 = 1 << 20;
 /// there were a whole block of them between what is random.
 const LEVELS: u64 = 2048;
 
-/// Bytes of a page that is read back: lengths are signed numbers of 32 bits.
-pub(super) const LARGEST_PAGE: u64 = i32::MAX as u64;
+/// Bytes of a page before compression: lengths are signed numbers of 32 bits, and what cannot be
+/// compressed grows by up to 1 byte in 255.
+pub(super) const LARGEST_PAGE: u64 = i32::MAX as u64 - (16 << 20);
 
 /// Lists of fewer values have one bit a value to tell where they begin, longer ones two runs a list.
 const SHORT_LIST: u64 = 32;

@@ -53,9 +53,9 @@ pub(super) enum Values {
 }
 
 impl Column {
-    /// The column of a set without `dataset.parquet.columns`: the bytes of a sample.
+    /// The column of a set without `dataset.parquet.columns`: the bytes of a sample, at least one.
     pub(super) fn of_bytes(count: u64) -> Self {
-        let values = Values::Numbers(ElementType::Uint8, Some(count));
+        let values = Values::Numbers(ElementType::Uint8, Some(count.max(1)));
         Self { name: "data".to_owned(), values, start: 0 }
     }
 

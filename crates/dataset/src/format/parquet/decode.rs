@@ -23,7 +23,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::super::files::Undecodable;
 use super::footer::{Footer, Group, Place};
-use super::guarded;
+use super::guard::guarded;
 use super::thrift::read::{Malformed, Reader, STRUCT};
 
 /// Bytes of a column that are decoded at a time, about, and rows at most.

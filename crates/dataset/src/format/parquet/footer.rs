@@ -20,7 +20,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 use super::super::files::Undecodable;
 use super::MAGIC;
 use super::column::{Column, FLOAT16_TYPE, describe};
-use super::guarded;
+use super::guard::guarded;
 use super::thrift::read::{BINARY, Kind, LIST, Malformed, Reader, STRUCT};
 use super::thrift::{self, Struct};
 

@@ -275,7 +275,8 @@ fn check_column(column: &Column, groups: Groups) -> Result<(), FormatError> {
     };
     // Only of what fits can the page be computed.
     if !fits || Chunk::new(column, 0..1).largest_page() > LARGEST_PAGE {
-        let why = format!("one value of the column {name:?} is larger than a page can be, 2 GiB");
+        let why =
+            format!("one value of the column {name:?} is larger than a page can be, about 2 GB");
         return Err(FormatError::Unfit { key: "dataset.parquet.columns", why });
     }
     if values.about_bytes().saturating_mul(groups.rows()) > LARGEST {

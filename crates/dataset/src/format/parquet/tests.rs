@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use feedrate_workload::{ColumnType, Compression, Dataset, Format, ParquetColumn, Split};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::RowGroupMetaData;
 use proptest::prelude::*;
 
 use super::super::out::Later;
@@ -81,7 +82,7 @@ fn made(parquet: &Parquet, file: u64) -> Bytes {
 /// Reads a file with the `parquet` crate; also the rows of its row groups.
 fn read(bytes: &Bytes) -> (Vec<RecordBatch>, Vec<i64>) {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).expect("it is Parquet");
-    let groups = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+    let groups = reader.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect();
     let batches = reader.with_batch_size(1 << 20).build().expect("it can be read");
     (batches.map(|batch| batch.expect("it can be decoded")).collect(), groups)
 }
@@ -624,17 +625,14 @@ fn whatever_a_footer_says_its_ranges_lie_in_the_file() {
 fn a_schema_without_end_is_refused_and_not_followed() {
     use super::thrift::{Struct, Type};
     let file = |write: &dyn Fn(&mut Vec<u8>), count| {
-        let mut footer = Vec::new();
-        Struct::new(&mut footer).list(2, Type::Struct, count, |out| write(out)).end();
+        let mut fields = Vec::new();
+        Struct::new(&mut fields).list(2, Type::Struct, count, |out| write(out)).end();
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&footer);
-        bytes.extend_from_slice(&(footer.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&fields);
+        bytes.extend_from_slice(&(fields.len() as u32).to_le_bytes());
         bytes.extend_from_slice(MAGIC);
-        error(footer_of(&bytes))
+        error(footer(&Footers::new(&mixed(1), None), &bytes))
     };
-    fn footer_of(bytes: &[u8]) -> Result<Footer, Undecodable> {
-        footer(&Footers::new(&mixed(1), None), bytes)
-    }
     let element = |children: i32| {
         move |out: &mut Vec<u8>| Struct::new(out).i32(3, 0).binary(4, b"x").i32(5, children).end()
     };
@@ -643,6 +641,26 @@ fn a_schema_without_end_is_refused_and_not_followed() {
     assert!(file(&element(i32::MAX), 1).contains("no tree"));
     assert!(file(&element(-1), 1).contains("no tree"));
     assert!(file(&|_| (), 0).contains("no tree"));
+}
+
+/// Files of 20 rows that pyarrow wrote: as DLIO has it write them, and in many other ways. They are what
+/// fuzzing begins with, too.
+#[test]
+fn files_of_another_program_are_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/parquet");
+    let set = Dataset { num_samples_per_file: 20, ..dataset(Format::Parquet, 1, 16.0) };
+    let parquet = parquet(&set);
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(parquet.decode(0, 0..20, &bytes), Ok(()), "{path:?}");
+        files += 1;
+    }
+    assert!(files >= 6, "{files}");
+    let bytes = std::fs::read(format!("{folder}/dlio-legacy")).unwrap();
+    let footer = footer(&Footers::new(&set, Some(&["data".to_owned()])), &bytes).unwrap();
+    assert_eq!(footer.groups().iter().map(|group| group.rows).collect::<Vec<_>>(), [8, 8, 4]);
 }
 
 proptest! {

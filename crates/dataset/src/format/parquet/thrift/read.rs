@@ -212,7 +212,7 @@ mod tests {
             match number {
                 1 | 8 => seen.push(reader.number_of(kind)?),
                 6 => reader.list::<Malformed>(I32, |index, reader| {
-                    assert_eq!(reader.number()?, index as i64);
+                    assert_eq!(usize::try_from(reader.number()?), Ok(index));
                     Ok(())
                 })?,
                 _ => return Ok(false),
