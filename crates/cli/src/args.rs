@@ -330,6 +330,10 @@ pub(crate) struct DatagenArgs {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) upload: UploadArgs,
+    /// Make only the files that are not there yet with the right size, of a set that was made with the
+    /// same settings
+    #[arg(long)]
+    pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }

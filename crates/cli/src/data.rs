@@ -1,20 +1,21 @@
 //! A workload's sets of files in a store: whether they can be made and read at all, making them,
 //! finding them, removing them.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 use anyhow::{Context, anyhow};
 use feedrate_dataset::{
-    DiscoverError, FileFormat, FileSet, GenerateOptions, GenerateProgress, GenerateSummary, Layout,
-    Part, TrustError, discover, generate, remove, trusted,
+    Cut, Difference, DiscoverError, FileFormat, FileSet, GenerateOptions, GenerateProgress,
+    GenerateSummary, Layout, MadeSet, Manifest, Odd, Part, Present, Stored, TrustError, discover,
+    generate, remove, trusted,
 };
-use feedrate_loader::{BufferPool, Source};
+use feedrate_loader::{BufferPool, Known, Source, Work};
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, GIB};
 use feedrate_storage::Store;
-use feedrate_workload::{Schedule, Split, Target, Workload};
+use feedrate_workload::{Decode, RangeSize, Schedule, Split, Target, Workload};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
@@ -22,6 +23,10 @@ use crate::exit::usage;
 use crate::output::note;
 use crate::progress;
 use crate::store::{Access, simulated};
+
+/// The ranges by which large objects come where nothing else is asked for: large enough that a request
+/// is a small part of its cost.
+const AUTOMATIC_RANGE: u64 = 16 << 20;
 
 /// The sets that `workload` has; the training set even when it is empty.
 pub(crate) fn splits(workload: &Workload) -> impl Iterator<Item = Split> {
@@ -70,65 +75,145 @@ pub(crate) fn caveat(workload: &Workload) -> Option<&'static str> {
 }
 
 /// The sets of `workload` in the store behind `access`, under the names that it gives them.
-fn sets(access: &Access, workload: &Workload) -> anyhow::Result<Arc<[FileSet]>> {
+fn sets(access: &Access, workload: &Workload) -> anyhow::Result<Vec<FileSet>> {
     let dataset = &workload.dataset;
     let formats = FileFormat::both(dataset)?;
     let set = |(split, format)| {
         let layout = Layout::new(dataset, split, access.prefix(), dataset.files(split));
-        FileSet { layout, format }
+        FileSet::new(layout, format)
     };
     Ok(splits(workload).zip(formats).map(set).collect())
 }
 
-/// Generates `workload`'s files, or this process's `part` of them, in the store behind `access`.
-///
-/// The store is asked first for a listing of what cannot be there, so that a wrong endpoint, bucket or
-/// key is told by one quick request and not by as many uploads as go out at once.
-pub(crate) fn generate_into(
-    access: &Access,
-    workload: &Workload,
-    part: Part,
-    runtime: &Handle,
-    quiet: bool,
-) -> anyhow::Result<Generated> {
-    let sets = sets(access, workload)?;
-    let folder = sets[0].layout.folder();
-    let requests = Arc::new(RequestStats::new());
-    let store = access.open(Arc::clone(&requests))?;
-    let location = format!("{folder} of {}", store.location());
-    let nothing = format!("{folder}/.feedrate-preflight");
-    runtime.block_on(store.list(&nothing, &mut |_| ()))?;
-    let done = Arc::new(GenerateProgress::new(&sets, part));
-    let bar = progress::generation(done.total_bytes(), quiet);
-    let shower = runtime.spawn({
-        let (bar, done) = (bar.clone(), Arc::clone(&done));
-        async move {
-            loop {
-                bar.set_position(done.bytes());
-                bar.set_message(format!("{}/{} files", done.files(), done.total_files()));
-                tokio::time::sleep(Duration::from_millis(200)).await;
+/// The making of a workload's files in the store behind an access, alone or by several processes.
+pub(crate) struct Generation<'a> {
+    pub(crate) access: &'a Access,
+    pub(crate) workload: &'a Workload,
+    /// Files that are there already with the right size are not made again.
+    pub(crate) resume: bool,
+    pub(crate) runtime: &'a Handle,
+    pub(crate) quiet: bool,
+}
+
+impl Generation<'_> {
+    /// Makes everything in this process.
+    pub(crate) fn alone(&self) -> anyhow::Result<Generated> {
+        self.prepare()?;
+        let generated = self.make(Part::default())?;
+        self.conclude()?;
+        Ok(generated)
+    }
+
+    /// What one process does before all of them make files.
+    ///
+    /// The store is asked first for a listing of what cannot be there, so that a wrong endpoint, bucket
+    /// or key is told by one quick request and not by as many uploads as go out at once. Then what the
+    /// manifest says of the sets is taken out of it: it would not be true of files that are half made.
+    pub(crate) fn prepare(&self) -> anyhow::Result<()> {
+        let (access, workload) = (self.access, self.workload);
+        let store = access.open(Arc::default())?;
+        let sets = sets(access, workload)?;
+        let nothing = format!("{}/.feedrate-preflight", sets[0].layout.folder());
+        self.runtime.block_on(store.list(&nothing, &mut |_| ()))?;
+        let found = self.runtime.block_on(Manifest::read(&*store, access.prefix()))?;
+        let Some(mut manifest) = found else { return Ok(()) };
+        let mut forgotten = false;
+        for (split, set) in splits(workload).zip(&*sets) {
+            let made = manifest.find(&set.layout, split).filter(|_| self.resume);
+            let differences = made.map_or(Vec::new(), |made| made.differences(&workload.dataset));
+            if !differences.is_empty() {
+                let folder = set.layout.folder();
+                return Err(anyhow!(
+                    "the data set in {folder} of {} was made otherwise: {}. It cannot be resumed: leave \
+                     --resume out to make it anew",
+                    store.location(),
+                    listed(&differences)
+                ));
+            }
+            forgotten |= manifest.forget(&set.layout, split);
+        }
+        if forgotten {
+            self.runtime.block_on(manifest.write(&*store, access.prefix()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes this process's `part` of the files.
+    pub(crate) fn make(&self, part: Part) -> anyhow::Result<Generated> {
+        let Self { access, workload, runtime, quiet, .. } = *self;
+        let requests = Arc::new(RequestStats::new());
+        let store = access.open(Arc::clone(&requests))?;
+        let mut sets = sets(access, workload)?;
+        let location = format!("{} of {}", sets[0].layout.folder(), store.location());
+        if self.resume {
+            for set in &mut sets {
+                let found = Present::find(&*store, &set.layout, &set.format);
+                set.present = runtime.block_on(found)?;
             }
         }
-    });
-    let usual = GenerateOptions::default();
-    let threads = workload.reader.write_threads.map_or(usual.threads, |threads| threads as usize);
-    let options = GenerateOptions { threads, part, ..usual };
-    let outcome = runtime.block_on(generate(store, sets, options, &done));
-    shower.abort();
-    bar.finish_and_clear();
-    let summary = outcome?;
-    let retries = requests.summary().retries;
-    if !retries.is_empty() {
-        note(quiet, format_args!("uploads that were repeated, by reason: {retries:?}"));
+        let sets: Arc<[FileSet]> = sets.into();
+        let done = Arc::new(GenerateProgress::new(&sets, part));
+        let bar = progress::generation(done.total_bytes(), quiet);
+        let shower = runtime.spawn({
+            let (bar, done, began) = (bar.clone(), Arc::clone(&done), Instant::now());
+            async move {
+                loop {
+                    let files = done.files() - done.skipped();
+                    let rate = files as f64 / began.elapsed().as_secs_f64().max(1e-3);
+                    bar.set_position(done.bytes());
+                    bar.set_message(format!(
+                        "{}/{} files  {rate:.0} files/s",
+                        done.files(),
+                        done.total_files()
+                    ));
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        });
+        let usual = GenerateOptions::default();
+        let threads = workload.reader.write_threads;
+        let threads = threads.map_or(usual.threads, |threads| threads as usize);
+        let options = GenerateOptions { threads, part, ..usual };
+        let outcome = runtime.block_on(generate(store, sets, options, &done));
+        shower.abort();
+        bar.finish_and_clear();
+        let summary = outcome?;
+        let retries = requests.summary().retries;
+        if !retries.is_empty() {
+            note(quiet, format_args!("uploads that were repeated, by reason: {retries:?}"));
+        }
+        let GenerateSummary { files, skipped, bytes, elapsed } = summary;
+        Ok(Generated { files, skipped, bytes, seconds: elapsed.as_secs_f64(), location })
     }
-    let GenerateSummary { files, bytes, elapsed } = summary;
-    Ok(Generated { files, bytes, seconds: elapsed.as_secs_f64(), location })
+
+    /// What one process does when all files are made: notes in the manifest what they are.
+    pub(crate) fn conclude(&self) -> anyhow::Result<()> {
+        let (access, workload) = (self.access, self.workload);
+        let store = access.open(Arc::default())?;
+        let write = async {
+            let found = Manifest::read(&*store, access.prefix()).await?;
+            let mut manifest = found.unwrap_or_default();
+            for (split, set) in splits(workload).zip(&sets(access, workload)?) {
+                let bytes = set.format.total_bytes();
+                manifest.note(&workload.dataset, &set.layout, split, bytes);
+            }
+            Ok(manifest.write(&*store, access.prefix()).await?)
+        };
+        self.runtime.block_on(write)
+    }
+}
+
+fn listed(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 /// What was generated, and where.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Generated {
+    /// Those that were there before included.
     pub(crate) files: u64,
+    pub(crate) skipped: u64,
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
     pub(crate) location: String,
@@ -136,9 +221,10 @@ pub(crate) struct Generated {
 
 impl Generated {
     /// Together with what another process generated at the same time.
-    pub(crate) fn and(self, Self { files, bytes, seconds, .. }: Self) -> Self {
+    pub(crate) fn and(self, Self { files, skipped, bytes, seconds, .. }: Self) -> Self {
         Self {
             files: self.files + files,
+            skipped: self.skipped + skipped,
             bytes: self.bytes + bytes,
             seconds: self.seconds.max(seconds),
             location: self.location,
@@ -151,12 +237,16 @@ impl fmt::Display for Generated {
         write!(
             f,
             "generated {} files, {}, in {:.1} s ({:.2} GiB/s) in {}",
-            self.files,
+            self.files - self.skipped,
             ByteCount(self.bytes),
             self.seconds,
             self.bytes as f64 / GIB / self.seconds.max(1e-9),
             self.location,
-        )
+        )?;
+        match self.skipped {
+            0 => Ok(()),
+            skipped => write!(f, "; {skipped} were there already"),
+        }
     }
 }
 
@@ -175,6 +265,16 @@ pub(crate) struct Input {
     /// The files of evaluations, where the workload has any.
     pub(crate) evaluation: Option<Source>,
     pub(crate) requests: Arc<RequestStats>,
+    /// What is to be said of the files.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What is known of a set in a store.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FoundSet {
+    pub(crate) layout: Layout,
+    pub(crate) known: Known,
+    pub(crate) cut: Cut,
 }
 
 impl Input {
@@ -186,9 +286,41 @@ impl Input {
         verify: bool,
         runtime: &Handle,
     ) -> anyhow::Result<Self> {
-        Self::with(access, workload, verify, |store, split| {
-            runtime.block_on(find(store, workload, split, access.prefix()))
-        })
+        let mut notes = Vec::new();
+        let mut manifest = None;
+        let input = Self::with(access, workload, verify, |store, split, format| {
+            if manifest.is_none() && workload.reads_storage() {
+                let read = runtime.block_on(Manifest::read(store, access.prefix()));
+                manifest = Some(read?.unwrap_or_default());
+            }
+            let made = manifest.as_ref();
+            let look = find(store, workload, format, split, access.prefix());
+            let (layout, odd) = runtime.block_on(look)?;
+            let made = made.and_then(|manifest| manifest.find(&layout, split));
+            let place = || format!("{} of {}", layout.folder(), store.location());
+            let known = match made {
+                _ if !workload.reads_storage() => Known::Simulated,
+                Some(made) => {
+                    check_made(made, workload, verify, place)?;
+                    Known::AsMade
+                }
+                None if odd.files == 0 => Known::AsMade,
+                None => Known::Different,
+            };
+            notes.extend(odd.example.map(|(index, size, expected)| {
+                format!(
+                    "{} of {} files in {} have other sizes than this workload gives them, such as {} \
+                     ({size} bytes, not {expected}): results show the bytes that were read",
+                    odd.files,
+                    format.files(),
+                    place(),
+                    layout.key(index),
+                )
+            }));
+            let cut = known.cut(format);
+            Ok(FoundSet { layout, known, cut })
+        })?;
+        Ok(Self { notes, ..input })
     }
 
     /// Opens the store for sets that another process has found.
@@ -196,11 +328,11 @@ impl Input {
         access: &Access,
         workload: &Workload,
         verify: bool,
-        layouts: Vec<Layout>,
+        found: Vec<FoundSet>,
     ) -> anyhow::Result<Self> {
-        let mut layouts = layouts.into_iter();
-        Self::with(access, workload, verify, |_, split| {
-            layouts
+        let mut found = found.into_iter();
+        Self::with(access, workload, verify, |_, split, _| {
+            found
                 .next()
                 .with_context(|| format!("nobody has found the files of {}", split.folder()))
         })
@@ -210,33 +342,48 @@ impl Input {
         access: &Access,
         workload: &Workload,
         verify: bool,
-        mut layout: impl FnMut(&dyn Store, Split) -> anyhow::Result<Layout>,
+        mut find: impl FnMut(&dyn Store, Split, &FileFormat) -> anyhow::Result<FoundSet>,
     ) -> anyhow::Result<Self> {
         let requests = Arc::new(RequestStats::new());
         let pool = BufferPool::new();
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let decode = workload.reader.decode == Decode::Full;
+        let work = Work::new(verify, decode, Arc::default(), threads);
         let real =
             if workload.reads_storage() { Some(access.open(Arc::clone(&requests))?) } else { None };
         let mut source = |split, format: FileFormat| -> anyhow::Result<Source> {
-            let store = if let Some(store) = &real {
-                Arc::clone(store)
-            } else {
-                let mean = format.total_bytes() / format.files().max(1);
-                simulated(mean, Arc::clone(&requests))
+            let store = match &real {
+                Some(store) => Arc::clone(store),
+                None => simulated(format.largest_file(), Arc::clone(&requests)),
             };
-            let layout = layout(&*store, split)?;
-            Ok(Source { store, layout, format, verify, pool: Arc::clone(&pool) })
+            let FoundSet { layout, known, cut } = find(&*store, split, &format)?;
+            Ok(Source {
+                store,
+                layout,
+                format,
+                known,
+                cut,
+                range_bytes: range_bytes(workload),
+                work: Arc::clone(&work),
+                pool: Arc::clone(&pool),
+            })
         };
         let [train, valid] = FileFormat::both(&workload.dataset)?;
         let training = source(Split::Train, train)?;
         let valid = Some(valid).filter(|_| workload.workflow.evaluates());
         let evaluation = valid.map(|format| source(Split::Valid, format)).transpose()?;
-        Ok(Self { training, evaluation, requests })
+        Ok(Self { training, evaluation, requests, notes: Vec::new() })
     }
 
-    /// The names of the files, as [`Input::of`] takes them.
-    pub(crate) fn layouts(&self) -> Vec<Layout> {
+    /// What was found, as [`Input::of`] takes it.
+    pub(crate) fn found_sets(&self) -> Vec<FoundSet> {
         let sources = [&self.training].into_iter().chain(&self.evaluation);
-        sources.map(|source| source.layout.clone()).collect()
+        let found = |source: &Source| FoundSet {
+            layout: source.layout.clone(),
+            known: source.known,
+            cut: source.cut.clone(),
+        };
+        sources.map(found).collect()
     }
 
     /// The sets of `workload`: under the names that were found, and one that nobody has looked for under
@@ -252,20 +399,32 @@ impl Input {
             opened.map_or_else(named, |source| source.layout.clone())
         };
         let store = Arc::clone(&self.training.store);
-        Found { store, layouts: splits(workload).map(layout).collect() }
+        let sets = splits(workload).map(|split| (split, layout(split))).collect();
+        Found { store, prefix: access.prefix().to_owned(), sets }
     }
 }
 
 /// The files of a workload in a store.
 pub(crate) struct Found {
     store: Arc<dyn Store>,
-    layouts: Vec<Layout>,
+    prefix: String,
+    sets: Vec<(Split, Layout)>,
 }
 
 impl Found {
-    /// Removes them, all of each set that was found, and nothing else.
+    /// Removes them, all of each set that was found, what the manifest says of them, and nothing else.
     pub(crate) fn remove(&self, runtime: &Handle) -> anyhow::Result<u64> {
-        Ok(runtime.block_on(remove(&*self.store, &self.layouts))?)
+        let Self { store, prefix, sets } = self;
+        let layouts: Vec<Layout> = sets.iter().map(|(_, layout)| layout.clone()).collect();
+        runtime.block_on(async {
+            if let Some(mut manifest) = Manifest::read(&**store, prefix).await? {
+                for (split, layout) in sets {
+                    manifest.forget(layout, *split);
+                }
+                manifest.write(&**store, prefix).await?;
+            }
+            Ok(remove(&**store, &layouts).await?)
+        })
     }
 }
 
@@ -281,20 +440,51 @@ pub(crate) fn with_hint(error: anyhow::Error, how: impl FnOnce() -> String) -> a
     if is_missing(&error) { anyhow!("{error}{}", how()) } else { error }
 }
 
-/// The names of a set's files in `store`.
+/// The names of a set's files in `store`, and those that are not as long as `format` makes them.
 pub(crate) async fn find(
     store: &dyn Store,
     workload: &Workload,
+    format: &FileFormat,
     split: Split,
     prefix: &str,
-) -> anyhow::Result<Layout> {
+) -> anyhow::Result<(Layout, Odd)> {
     let dataset = &workload.dataset;
-    if dataset.skip_listing {
-        return Ok(trusted(store, dataset, split, prefix).await?);
-    }
     if !workload.reads_storage() {
         // A store that is not there has no list.
-        return Ok(Layout::new(dataset, split, prefix, dataset.files(split)));
+        return Ok((Layout::new(dataset, split, prefix, dataset.files(split)), Odd::default()));
     }
-    Ok(discover(store, dataset, split, prefix).await?.layout)
+    if dataset.skip_listing {
+        return Ok(trusted(store, dataset, format, split, prefix).await?);
+    }
+    let Stored { layout, odd, .. } = discover(store, dataset, format, split, prefix).await?;
+    Ok((layout, odd))
+}
+
+/// Refuses a set that was made with other settings than `workload` has, where that makes a difference
+/// for who reads it or, with `verify`, for what must be in it.
+fn check_made(
+    made: &MadeSet,
+    workload: &Workload,
+    verify: bool,
+    place: impl Fn() -> String,
+) -> anyhow::Result<()> {
+    let differences = made.differences(&workload.dataset);
+    if differences.iter().any(|difference| verify || difference.matters()) {
+        return Err(anyhow!(
+            "the data set in {} was made with other settings: {}. Set them alike, or generate the data \
+             set again",
+            place(),
+            listed(&differences)
+        ));
+    }
+    Ok(())
+}
+
+/// The size of the ranges that large pieces come by.
+fn range_bytes(workload: &Workload) -> Option<u64> {
+    match (workload.storage.range_size, &workload.storage.target) {
+        (RangeSize::Bytes(bytes), _) => Some(bytes),
+        (RangeSize::Auto, Target::S3 { .. }) => Some(AUTOMATIC_RANGE),
+        (RangeSize::Auto, Target::Local { .. }) | (RangeSize::Never, _) => None,
+    }
 }

@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 
 use crate::commands::settle;
 use crate::crew::{Crew, CrewOptions};
-use crate::data::{self, Generated, Input};
+use crate::data::{self, Generated, Generation, Input};
 use crate::environment::Environment;
 use crate::exit::{Outcome, logged};
 use crate::output::note;
@@ -282,11 +282,13 @@ impl Play<'_> {
         let Task { workload, access, .. } = self.task;
         self.log(&Event::GenerationStarting)?;
         let quiet = self.quiet || !self.crew.is_first();
-        let parts = self.crew.collect(|| {
-            data::generate_into(access, workload, self.crew.part(), self.runtime, quiet)
-        })?;
+        let runtime = self.runtime;
+        let generation = Generation { access, workload, resume: false, runtime, quiet };
+        self.crew.share(|| generation.prepare())?;
+        let parts = self.crew.collect(|| generation.make(self.crew.part()))?;
         let all = parts.into_iter().reduce(Generated::and);
         if let Some(all) = &all {
+            generation.conclude()?;
             self.log(&Event::GenerationDone)?;
             self.tell(all.to_string());
             if workload.workflow.train {
@@ -300,18 +302,18 @@ impl Play<'_> {
     fn open(&self, input: Option<Input>) -> anyhow::Result<Input> {
         let Task { workload, access, verify, .. } = self.task;
         let mut own = input;
-        let layouts = self.crew.share(|| {
+        let found = self.crew.share(|| {
             let input = match own.take() {
                 Some(input) => input,
                 None => Input::open(access, workload, *verify, self.runtime)?,
             };
-            let layouts = input.layouts();
+            let found = input.found_sets();
             own = Some(input);
-            Ok(layouts)
+            Ok(found)
         })?;
         match own {
             Some(input) => Ok(input),
-            None => Input::of(access, workload, *verify, layouts),
+            None => Input::of(access, workload, *verify, found),
         }
     }
 
@@ -322,6 +324,9 @@ impl Play<'_> {
         let evaluated = Schedule::evaluation(workload, *np)?;
         if let Some(results) = self.results {
             results.expect(&schedule, evaluated.as_ref())?;
+            for text in &input.notes {
+                results.warn(text)?;
+            }
         }
         let evaluation = evaluated
             .zip(input.evaluation)

@@ -50,9 +50,9 @@ impl Content {
 
     /// The content of a set, as compressible and as often repeated as `dataset` says.
     pub(crate) fn of(dataset: &Dataset, split: Split) -> Self {
-        let random = (BLOCK as f64 / 1.0_f64).ceil() as u64;
+        let random = (BLOCK as f64 / dataset.compressibility).ceil() as u64;
         let own = Self::new(dataset.seed, split.folder());
-        Self { random: random.clamp(1, BLOCK), alike: 1.0, ..own }
+        Self { random: random.clamp(1, BLOCK), alike: dataset.dedup_ratio.max(1.0), ..own }
     }
 
     /// The bytes of `file` from `offset` on.
@@ -189,6 +189,30 @@ mod tests {
         for floats in [single, double] {
             assert_ne!(floats, plain);
             assert!(floats.iter().zip(&plain).filter(|(a, b)| a != b).count() < 4000);
+        }
+    }
+
+    #[test]
+    fn compressible_content_has_its_share_of_zeros_at_any_offset() {
+        let set = Dataset { compressibility: 4.0, ..dataset(Format::Npz, 2, 1.0) };
+        let content = Content::of(&set, Split::Train);
+        let whole = bytes(&content, 0, 0, 64 << 10);
+        for block in whole.chunks(4096) {
+            assert!(block[1024..].iter().all(|&byte| byte == 0));
+            assert!(block[..1024].iter().filter(|&&byte| byte == 0).count() < 20);
+        }
+        for offset in [1, 1023, 1024, 1025, 4095, 4096, 5000] {
+            assert_eq!(bytes(&content, 0, offset as u64, 9000), whole[offset..offset + 9000]);
+        }
+    }
+
+    #[test]
+    fn as_many_files_have_one_content_as_asked_for() {
+        for (ratio, different) in [(1.0, 120), (1.5, 80), (2.0, 60), (10.0, 12), (1e6, 1)] {
+            let set = Dataset { dedup_ratio: ratio, ..dataset(Format::Npz, 120, 1.0) };
+            let content = Content::of(&set, Split::Train);
+            let files: HashSet<_> = (0..120).map(|file| bytes(&content, file, 0, 64)).collect();
+            assert_eq!(files.len(), different, "{ratio}");
         }
     }
 

@@ -1,14 +1,16 @@
 //! In which pieces a file of several samples is read.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 /// About how many bytes a read brings of a file whose samples can be read one by one: the time until the
 /// first byte is lost in it, and many of them fit into memory.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// How files are cut into what one read brings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
     /// A file is read as a whole.
     Whole,
@@ -26,7 +28,7 @@ impl Cut {
     }
 
     /// How many pieces a file of `samples` samples has.
-    pub(crate) fn pieces(&self, samples: u64) -> u64 {
+    pub fn pieces(&self, samples: u64) -> u64 {
         match self {
             Self::Whole => 1,
             Self::Samples(most) => samples.div_ceil(*most),
@@ -55,16 +57,21 @@ impl Cut {
         }
     }
 
-    /// The most samples that a piece of a file of `samples` samples has.
-    pub fn largest(&self, samples: u64) -> u64 {
+    /// The fewest and the most samples that a piece of a file of `samples` samples has; the file's
+    /// rest, which may be fewer, aside.
+    pub fn sizes(&self, samples: u64) -> RangeInclusive<u64> {
         match self {
-            Self::Whole => samples,
-            Self::Samples(most) => samples.min(*most),
-            Self::Groups(firsts) => (0..firsts.len() as u64)
-                .map(|piece| self.samples_of(piece, samples))
-                .map(|piece| piece.end - piece.start)
-                .max()
-                .unwrap_or(0),
+            Self::Whole => samples..=samples,
+            Self::Samples(most) => samples.min(*most)..=samples.min(*most),
+            Self::Groups(_) => {
+                let sizes = || {
+                    let pieces =
+                        (0..self.pieces(samples)).map(|piece| self.samples_of(piece, samples));
+                    pieces.map(|piece| piece.end - piece.start)
+                };
+                let least = sizes().rev().skip(1).min().or(sizes().next());
+                least.unwrap_or(0)..=sizes().max().unwrap_or(0)
+            }
         }
     }
 }
@@ -89,7 +96,9 @@ mod tests {
                 let samples = cut.samples_of(piece, 2500);
                 assert_eq!(samples.start, next);
                 assert!(samples.clone().all(|sample| cut.piece_of(sample) == piece));
-                assert!(samples.end - samples.start <= cut.largest(2500));
+                let count = samples.end - samples.start;
+                assert!(count <= *cut.sizes(2500).end());
+                assert!(count >= *cut.sizes(2500).start() || samples.end == 2500);
                 next = samples.end;
             }
             assert_eq!(next, 2500);

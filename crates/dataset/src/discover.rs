@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use feedrate_storage::{Listed, Store, StoreError};
 use feedrate_workload::{Dataset, Split};
 
-use crate::Layout;
 use crate::layout::{Name, Subfolder, digits};
+use crate::{FileFormat, Layout};
 
 /// What a store holds of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,28 @@ pub struct Stored {
     pub layout: Layout,
     /// Bytes of the files that the workload uses, together.
     pub bytes: u64,
+    /// Those that are not as long as the workload would make them.
+    pub odd: Odd,
+}
+
+/// Files of a set that are not as long as the workload would make them, as far as that is known
+/// beforehand: made by another program, with other settings, or cut off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Odd {
+    /// How many of the files that the workload uses.
+    pub files: u64,
+    /// The index of one of them, its size in bytes and the one that the workload would give it.
+    pub example: Option<(u64, u64, u64)>,
+}
+
+impl Odd {
+    /// Looks at a file with index `index` of `size` bytes.
+    pub(crate) fn look(&mut self, index: u64, size: u64, format: &FileFormat) {
+        if let Some(expected) = format.length(index).exact().filter(|&expected| expected != size) {
+            self.files += 1;
+            self.example.get_or_insert((index, size, expected));
+        }
+    }
 }
 
 /// Why a stored set cannot be used.
@@ -105,7 +127,8 @@ pub enum DiscoverError {
     },
 }
 
-/// Finds the set that `dataset` describes below `prefix` in `store`, by one listing of its folder:
+/// Finds the set that `dataset` describes, whose files are of `format`, below `prefix` in `store`, by
+/// one listing of its folder:
 /// any stored total of at least the configured number of files will do if the first files of it are
 /// all there. Of several such totals the smallest is taken, so a set of exactly the configured size
 /// wins. A set of no files is there without looking.
@@ -114,16 +137,22 @@ pub enum DiscoverError {
 pub async fn discover(
     store: &dyn Store,
     dataset: &Dataset,
+    format: &FileFormat,
     split: Split,
     prefix: &str,
 ) -> Result<Stored, DiscoverError> {
     let configured = dataset.files(split);
     let layout = Layout::new(dataset, split, prefix, configured);
     if configured == 0 {
-        return Ok(Stored { layout, bytes: 0 });
+        return Ok(Stored { layout, bytes: 0, odd: Odd::default() });
     }
-    let mut census =
-        Census { layout: &layout, sets: BTreeMap::new(), places: Places::default(), other: None };
+    let mut census = Census {
+        layout: &layout,
+        format,
+        sets: BTreeMap::new(),
+        places: Places::default(),
+        other: None,
+    };
     store
         .list(layout.folder(), &mut |page| page.iter().for_each(|file| census.count(file)))
         .await?;
@@ -134,8 +163,9 @@ pub async fn discover(
 struct Census<'a> {
     /// The layout wanted; its total is the configured number of files.
     layout: &'a Layout,
-    /// By total, and lower before upper case suffix.
-    sets: BTreeMap<(u64, bool), Part>,
+    format: &'a FileFormat,
+    /// By total, and by which of the layout's suffixes they have.
+    sets: BTreeMap<(u64, usize), Part>,
     places: Places,
     /// A file that belongs to no set.
     other: Option<String>,
@@ -147,10 +177,11 @@ struct Part {
     seen: Vec<u64>,
     found: u64,
     bytes: u64,
+    odd: Odd,
 }
 
 impl Part {
-    fn add(&mut self, index: u64, size: u64) {
+    fn add(&mut self, index: u64, size: u64, format: &FileFormat) {
         let (word, bit) = ((index / 64) as usize, 1 << (index % 64));
         if word >= self.seen.len() {
             self.seen.resize(word + 1, 0);
@@ -159,6 +190,7 @@ impl Part {
             self.seen[word] |= bit;
             self.found += 1;
             self.bytes += size;
+            self.odd.look(index, size, format);
         }
     }
 
@@ -232,16 +264,21 @@ impl Census<'_> {
         if !self.layout.is_in_place(&name) {
             self.places.misplaced.get_or_insert_with(|| path.to_owned());
         } else if name.index < self.layout.total() {
-            self.sets.entry((name.total, name.upper)).or_default().add(name.index, file.size);
+            self.sets.entry((name.total, name.suffix)).or_default().add(
+                name.index,
+                file.size,
+                self.format,
+            );
         }
     }
 
     fn judge(self, split: Split, subfolders: u64, location: &str) -> Result<Stored, DiscoverError> {
         let configured = self.layout.total();
         let searched = format!("{}/ of {location}", self.layout.folder());
-        let layout = |(total, upper)| self.layout.stored_as(total, upper);
+        let layout = |(total, suffix)| self.layout.stored_as(total, suffix);
         if let Some((&set, part)) = self.sets.iter().find(|(_, part)| part.found == configured) {
-            return Ok(Stored { layout: layout(set), bytes: part.bytes });
+            let (bytes, odd) = (part.bytes, part.odd.clone());
+            return Ok(Stored { layout: layout(set), bytes, odd });
         }
         if let Some(example) = &self.places.misplaced {
             return Err(DiscoverError::OtherSubfolders {
@@ -270,8 +307,8 @@ impl Census<'_> {
                 missing: layout((set.0.max(configured), set.1)).path(part.first_missing()),
             }),
             _ => {
-                let part = |(&(total, upper), part): (&(u64, bool), &Part)| {
-                    let layout = layout((total, upper));
+                let part = |(&(total, suffix), part): (&(u64, usize), &Part)| {
+                    let layout = layout((total, suffix));
                     format!("{} of _of_{total}.{}", part.found, layout.suffix())
                 };
                 let parts: Vec<String> = self.sets.iter().map(part).collect();
@@ -291,7 +328,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::dataset;
+    use crate::testing::{dataset, files};
 
     /// A set in subfolders.
     fn set(files: u64, subfolders: u64) -> Dataset {
@@ -311,7 +348,7 @@ mod tests {
                 let key = ObjectKey::new(format!("data/t0/{path}"));
                 store.put(&key, Bytes::from_static(&[0; 100])).await.unwrap();
             }
-            discover(&store, set, split, "data/t0").await
+            discover(&store, set, &files(set, split), split, "data/t0").await
         })
     }
 
@@ -435,11 +472,13 @@ mod tests {
 
     #[test]
     fn a_file_listed_twice_counts_once() {
+        let format = files(&dataset(Format::Jpeg, 3, 300.0), Split::Train);
         let mut part = Part::default();
-        for index in [0, 1, 0] {
-            part.add(index, 100);
+        for (index, size) in [(0, 300), (1, 200), (0, 100)] {
+            part.add(index, size, &format);
         }
-        assert_eq!((part.found, part.bytes, part.first_missing()), (2, 200, 2));
+        assert_eq!((part.found, part.bytes, part.first_missing()), (2, 500, 2));
+        assert_eq!(part.odd, Odd { files: 1, example: Some((1, 200, 300)) });
     }
 
     #[test]

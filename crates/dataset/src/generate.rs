@@ -1,26 +1,44 @@
 //! Making a data set: threads fill buffers while others are on their way to the store.
 //!
-//! A thread takes a [`Permit`] and a buffer, makes the next file in it and hands it over; a task
-//! uploads it. The permits bound the memory: there are as many as uploads in flight and threads, less
-//! if files are big. The buffer comes back when the store lets go of it, so once the first round is
-//! made nothing is allocated. A store in memory never lets go: then each file has a new one, as it
-//! must.
+//! A thread takes a permit and a buffer from the [`pool`], makes the next file in it and hands it over;
+//! a task uploads it. A file that is too large for that goes in [`parts`]: the thread that makes it
+//! hands over buffer after buffer, so it passes through bounded memory whatever its size. The permits
+//! bound the memory: there are as many as uploads in flight and threads, less if buffers are big. A
+//! buffer comes back when the store lets go of it, so once the first round is made nothing is
+//! allocated. A store in memory never lets go: then each file has a new one, as it must.
+//!
+//! Files that stand beside others are made before them, so that where a file is its companions are, too.
+//! Files that are there already, whole, are passed over where a set says so ([`Present`]).
 //!
 //! Whichever thread makes a file, its bytes are the same. Several processes make a data set together,
 //! each its own [`Part`] of the files, without a word between them. At the first error nothing more is started,
 //! and what is in flight is given up; the same happens when the future is dropped.
 
+mod parts;
+mod pool;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, panic, thread};
 
 use bytes::Bytes;
-use feedrate_storage::{ObjectKey, Store, StoreError};
-use tokio::sync::mpsc;
+use feedrate_storage::{ObjectKey, Store, StoreError, part_bytes};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::{FileFormat, Layout};
+use crate::format::out::{Counted, Out, Stopped};
+use crate::resume::Present;
+use crate::{FileFormat, Layout, Length, Side};
+use parts::Sender;
+use pool::{Permit, Pool};
+
+/// Files longer than this are uploaded in parts.
+const IN_PARTS_FROM: u64 = 16 << 20;
+
+/// How long makers may take to clean up when generation ends early.
+const CLEAN_UP: Duration = Duration::from_secs(3);
 
 /// Files to make: their names and contents.
 #[derive(Debug)]
@@ -29,6 +47,15 @@ pub struct FileSet {
     pub layout: Layout,
     /// The contents, and how many there are.
     pub format: FileFormat,
+    /// Those that need not be made.
+    pub present: Present,
+}
+
+impl FileSet {
+    /// All files of a set.
+    pub fn new(layout: Layout, format: FileFormat) -> Self {
+        Self { layout, format, present: Present::default() }
+    }
 }
 
 /// How much is done at once.
@@ -100,6 +127,7 @@ impl Part {
 #[derive(Debug)]
 pub struct GenerateProgress {
     files: AtomicU64,
+    skipped: AtomicU64,
     bytes: AtomicU64,
     total_files: u64,
     total_bytes: u64,
@@ -113,16 +141,26 @@ impl GenerateProgress {
             .fold((0, 0), |(files, bytes): (u64, u64), share| {
                 (files + share.0, bytes.saturating_add(share.1))
             });
-        let (files, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { files, bytes, total_files, total_bytes }
+        Self {
+            files: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            total_files,
+            total_bytes,
+        }
     }
 
-    /// Files stored so far.
+    /// Files that are stored by now, those included that were there before.
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
     }
 
-    /// Bytes stored so far.
+    /// Files that were there before.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Bytes stored so far, of parts of files and of files beside them, too.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -132,23 +170,33 @@ impl GenerateProgress {
         self.total_files
     }
 
-    /// Bytes to store, of the part alone.
+    /// Bytes to store, of the part alone, as far as they are known beforehand.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
 
-    fn add(&self, bytes: u64) {
-        self.files.fetch_add(1, Ordering::Relaxed);
+    fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn add_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn skip_file(&self) {
+        self.add_file();
+        self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// What was generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenerateSummary {
-    /// Files stored.
+    /// Files stored, those included that were there before.
     pub files: u64,
-    /// Bytes stored.
+    /// Files that were there before.
+    pub skipped: u64,
+    /// Bytes stored, those of files beside others included.
     pub bytes: u64,
     /// From the start to the last file being stored.
     pub elapsed: Duration,
@@ -174,58 +222,90 @@ pub enum GenerateError {
 }
 
 /// Makes the files of the `sets` that are of the part asked for, one set after the other, and stores
-/// them in `store`, replacing what is there; `progress` is of the same part. Runs on the caller's tokio runtime, which should have several threads. Dropping the
-/// future stops it.
+/// them in `store`, replacing what is there; `progress` is of the same part. Runs on the caller's tokio
+/// runtime, which should have several threads. Dropping the future stops it.
 pub async fn generate(
     store: Arc<dyn Store>,
     sets: Arc<[FileSet]>,
     options: GenerateOptions,
-    progress: &GenerateProgress,
+    progress: &Arc<GenerateProgress>,
 ) -> Result<GenerateSummary, GenerateError> {
     let start = Instant::now();
-    let in_flight = options.in_flight.max(1);
-    let (mut made, makers) = start_makers(&sets, options)?;
+    let (mut made, makers) = start_makers(&store, &sets, options, progress)?;
+    let outcome = store_all(&store, &mut made, &makers.in_flight, progress).await;
+    if let Err(source) = outcome {
+        makers.clean_up().await;
+        let (done, files) = (progress.files(), progress.total_files());
+        return Err(GenerateError::Put { done, files, source });
+    }
+    makers.finish();
+    Ok(GenerateSummary {
+        files: progress.files(),
+        skipped: progress.skipped(),
+        bytes: progress.bytes(),
+        elapsed: start.elapsed(),
+    })
+}
+
+/// Uploads what is `made`, up to the first failure.
+async fn store_all(
+    store: &Arc<dyn Store>,
+    made: &mut mpsc::UnboundedReceiver<Made>,
+    in_flight: &Arc<Semaphore>,
+    progress: &Arc<GenerateProgress>,
+) -> Result<(), StoreError> {
     let mut puts = JoinSet::new();
     let mut making = true;
     while making || !puts.is_empty() {
         tokio::select! {
             Some(ended) = puts.join_next() => match ended {
-                Ok(Ok(bytes)) => progress.add(bytes),
-                Ok(Err(source)) => {
-                    let (done, files) = (progress.files(), progress.total_files());
-                    return Err(GenerateError::Put { done, files, source });
-                }
+                Ok(stored) => stored?,
                 Err(ended) => panic::resume_unwind(ended.into_panic()),
             },
-            next = made.recv(), if making && puts.len() < in_flight => match next {
-                Some(Made { key, body, permit }) => {
-                    let store = Arc::clone(&store);
-                    let bytes = body.len() as u64;
+            next = made.recv(), if making => match next {
+                Some(Made::Whole { key, body, permit, counts }) => {
+                    let (store, in_flight) = (Arc::clone(store), Arc::clone(in_flight));
+                    let progress = Arc::clone(progress);
                     puts.spawn(async move {
+                        // Closed when something failed: then nothing more is started.
+                        let Ok(turn) = in_flight.acquire().await else { return Ok(()) };
+                        let bytes = body.len() as u64;
                         let stored = store.put(&key, body).await;
-                        drop(permit);
-                        stored.map(|()| bytes)
+                        stored.inspect_err(|_| in_flight.close())?;
+                        drop((turn, permit));
+                        progress.add_bytes(bytes);
+                        if counts {
+                            progress.add_file();
+                        }
+                        Ok(())
                     });
                 }
+                Some(Made::Failed(error)) => return Err(error),
                 None => making = false,
             },
         }
     }
-    makers.finish();
-    let (files, bytes) = (progress.files(), progress.bytes());
-    Ok(GenerateSummary { files, bytes, elapsed: start.elapsed() })
+    Ok(())
 }
 
-/// A file on its way.
-struct Made {
-    key: ObjectKey,
-    body: Bytes,
-    permit: Permit,
+/// What a maker hands over.
+enum Made {
+    /// A file, or one beside a file, in one buffer.
+    Whole {
+        key: ObjectKey,
+        body: Bytes,
+        permit: Permit,
+        /// It is one of the set's files.
+        counts: bool,
+    },
+    /// A file that went in parts, which the store did not take.
+    Failed(StoreError),
 }
 
 /// The threads that make files; they stop when this is dropped.
 struct Makers {
     pool: Arc<Pool>,
+    in_flight: Arc<Semaphore>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -238,6 +318,19 @@ impl Makers {
             }
         }
     }
+
+    /// Stops the threads, and waits a little for those that have to take back parts of a file.
+    async fn clean_up(mut self) {
+        self.pool.close();
+        let threads = std::mem::take(&mut self.threads);
+        let ended = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                // What it was about is told already.
+                let _ = thread.join();
+            }
+        });
+        let _ = tokio::time::timeout(CLEAN_UP, ended).await;
+    }
 }
 
 impl Drop for Makers {
@@ -247,42 +340,160 @@ impl Drop for Makers {
 }
 
 fn start_makers(
+    store: &Arc<dyn Store>,
     sets: &Arc<[FileSet]>,
     options: GenerateOptions,
+    progress: &Arc<GenerateProgress>,
 ) -> Result<(mpsc::UnboundedReceiver<Made>, Makers), io::Error> {
-    let threads = options.threads.max(1);
-    let largest = sets.iter().map(|set| set.format.largest_file()).max().unwrap_or(0);
-    let affordable = options.buffer_bytes / largest.max(1);
-    let permits = (options.in_flight.max(1) + threads).min(affordable.max(1) as usize);
-    let pool = Arc::new(Pool::new(permits));
+    let longest = objects(sets).map(Length::bytes).max().unwrap_or(0);
+    let in_flight = options.in_flight.max(1);
+    let mut threads = options.threads.max(1);
+    let (buffer, least) = if longest > IN_PARTS_FROM {
+        // A maker keeps a first part back while it fills another, and a third can be on its way.
+        (part_bytes(longest).max(IN_PARTS_FROM), 3)
+    } else {
+        (longest, 1)
+    };
+    let affordable = (options.buffer_bytes / buffer.max(1)).max(least) as usize;
+    threads = threads.min(affordable.div_ceil(least as usize));
+    let pool = Arc::new(Pool::new((in_flight + threads).max(least as usize).min(affordable)));
     // Permits bound what is in the channel.
     let (sender, receiver) = mpsc::unbounded_channel();
     let own = Arc::new(AtomicU64::new(0));
-    let mut makers = Makers { pool, threads: Vec::with_capacity(threads) };
+    let in_flight = Arc::new(Semaphore::new(in_flight));
+    let mut makers =
+        Makers { pool, in_flight: Arc::clone(&in_flight), threads: Vec::with_capacity(threads) };
     for number in 0..threads {
-        let (sets, pool) = (Arc::clone(sets), Arc::clone(&makers.pool));
-        let (own, sender) = (Arc::clone(&own), sender.clone());
+        let own = Arc::clone(&own);
+        let maker = Maker {
+            store: Arc::clone(store),
+            sets: Arc::clone(sets),
+            pool: Arc::clone(&makers.pool),
+            made: sender.clone(),
+            in_flight: Arc::clone(&in_flight),
+            runtime: Handle::current(),
+            progress: Arc::clone(progress),
+        };
         let next = move || options.part.index(own.fetch_add(1, Ordering::Relaxed));
         let thread = thread::Builder::new().name(format!("generate-{number}"));
-        makers.threads.push(thread.spawn(move || make_files(&sets, &pool, next, &sender))?);
+        makers.threads.push(thread.spawn(move || maker.run(next))?);
     }
     Ok((receiver, makers))
 }
 
-fn make_files(
-    sets: &[FileSet],
-    pool: &Arc<Pool>,
-    next: impl Fn() -> u64,
-    sender: &mpsc::UnboundedSender<Made>,
-) {
-    while let Some(permit) = pool.permit() {
-        let Some((set, file)) = nth(sets, next()) else { return };
-        let mut buffer = pool.buffer();
-        set.format.write(file, &mut buffer.bytes);
-        let key = set.layout.key(file);
-        let made = Made { key, body: Bytes::from_owner(buffer), permit };
-        if sender.send(made).is_err() {
-            return;
+/// The lengths of the longest object of each kind.
+fn objects(sets: &[FileSet]) -> impl Iterator<Item = Length> {
+    sets.iter().filter(|set| set.format.files() > 0).flat_map(|FileSet { format, .. }| {
+        let sides = format.sides().iter().map(|side| format.side_length(*side));
+        sides.chain([Length::About(format.largest_file())])
+    })
+}
+
+/// One thread that makes files.
+struct Maker {
+    store: Arc<dyn Store>,
+    sets: Arc<[FileSet]>,
+    pool: Arc<Pool>,
+    made: mpsc::UnboundedSender<Made>,
+    in_flight: Arc<Semaphore>,
+    runtime: Handle,
+    progress: Arc<GenerateProgress>,
+}
+
+/// One object to make: a file, or one that stands beside it.
+struct Object<'a> {
+    set: &'a FileSet,
+    file: u64,
+    side: Option<Side>,
+}
+
+impl Object<'_> {
+    fn key(&self) -> ObjectKey {
+        match self.side {
+            None => self.set.layout.key(self.file),
+            Some(side) => self.set.layout.side_key(self.file, side),
+        }
+    }
+
+    fn length(&self) -> Length {
+        match self.side {
+            None => self.set.format.length(self.file),
+            Some(side) => self.set.format.side_length(side),
+        }
+    }
+
+    fn write(&self, out: &mut dyn Out) -> Result<(), Stopped> {
+        match self.side {
+            None => self.set.format.write_to(self.file, out),
+            Some(side) => self.set.format.write_side(self.file, side, out),
+        }
+    }
+}
+
+impl Maker {
+    fn run(&self, next: impl Fn() -> u64) {
+        while let Some((set, file)) = nth(&self.sets, next()) {
+            let made = self.make_file(set, file);
+            if made.is_err() || self.pool.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Makes what stands beside a file, and the file.
+    fn make_file(&self, set: &FileSet, file: u64) -> Result<(), Stopped> {
+        if set.present.has(file, || self.true_length(set, file)) {
+            self.progress.skip_file();
+            return Ok(());
+        }
+        for &side in set.format.sides() {
+            self.make(&Object { set, file, side: Some(side) })?;
+        }
+        self.make(&Object { set, file, side: None })
+    }
+
+    /// The length of a file, by making it where that is the only way to know.
+    fn true_length(&self, set: &FileSet, file: u64) -> u64 {
+        set.format.length(file).exact().unwrap_or_else(|| {
+            let mut counted = Counted::default();
+            let _ = set.format.write_to(file, &mut counted);
+            counted.0
+        })
+    }
+
+    fn make(&self, object: &Object<'_>) -> Result<(), Stopped> {
+        if object.length().bytes() > IN_PARTS_FROM {
+            return self.make_in_parts(object);
+        }
+        let permit = self.pool.permit().ok_or(Stopped)?;
+        let mut buffer = self.pool.buffer();
+        buffer.bytes.reserve(object.length().bytes() as usize);
+        object.write(&mut buffer.bytes)?;
+        let (key, body) = (object.key(), Bytes::from_owner(buffer));
+        let counts = object.side.is_none();
+        self.made.send(Made::Whole { key, body, permit, counts }).map_err(|_| Stopped)
+    }
+
+    fn make_in_parts(&self, object: &Object<'_>) -> Result<(), Stopped> {
+        let sent =
+            Sender::begin(self, object.key(), object.length()).and_then(|mut sender| match object
+                .write(&mut sender)
+            {
+                Ok(()) => sender.finish().map(Some),
+                Err(Stopped) => sender.give_up().map(|()| None),
+            });
+        match sent {
+            Ok(Some(())) => {
+                if object.side.is_none() {
+                    self.progress.add_file();
+                }
+                Ok(())
+            }
+            Ok(None) => Err(Stopped),
+            Err(error) => {
+                let _ = self.made.send(Made::Failed(error));
+                Err(Stopped)
+            }
         }
     }
 }
@@ -299,91 +510,11 @@ fn nth(sets: &[FileSet], mut nth: u64) -> Option<(&FileSet, u64)> {
     })
 }
 
-/// Permits to hold a file in memory, and the buffers that files are made in.
-struct Pool {
-    state: Mutex<PoolState>,
-    permit_back: Condvar,
-    most: usize,
-}
-
-struct PoolState {
-    permits: usize,
-    free: Vec<Vec<u8>>,
-    closed: bool,
-}
-
-/// Permission to hold one file in memory, given back on drop.
-struct Permit(Arc<Pool>);
-
-/// A buffer that goes back to the pool on drop.
-struct Buffer {
-    bytes: Vec<u8>,
-    pool: Arc<Pool>,
-}
-
-impl Pool {
-    fn new(permits: usize) -> Self {
-        let state = PoolState { permits, free: Vec::new(), closed: false };
-        Self { state: Mutex::new(state), permit_back: Condvar::new(), most: permits }
-    }
-
-    /// The state stays whole whatever panics beside it.
-    fn state(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a permit. `None` once the pool is closed.
-    fn permit(self: &Arc<Self>) -> Option<Permit> {
-        let wanting = |state: &mut PoolState| state.permits == 0 && !state.closed;
-        let waited = self.permit_back.wait_while(self.state(), wanting);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.closed {
-            return None;
-        }
-        state.permits -= 1;
-        Some(Permit(Arc::clone(self)))
-    }
-
-    /// A used buffer, or a new one if none came back.
-    fn buffer(self: &Arc<Self>) -> Buffer {
-        let bytes = self.state().free.pop().unwrap_or_default();
-        Buffer { bytes, pool: Arc::clone(self) }
-    }
-
-    fn close(&self) {
-        self.state().closed = true;
-        self.permit_back.notify_all();
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.state().permits += 1;
-        self.0.permit_back.notify_one();
-    }
-}
-
-impl AsRef<[u8]> for Buffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        let mut state = self.pool.state();
-        // A store that kept many and lets go of them all at once must not fill the pool.
-        if state.free.len() < self.pool.most {
-            state.free.push(bytes);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::ops::Range;
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
 
     use feedrate_storage::{Cause, Fetched, Listed, MemoryStore, Operation};
@@ -391,7 +522,7 @@ mod tests {
     use futures::future::BoxFuture;
 
     use super::*;
-    use crate::testing::dataset;
+    use crate::testing::{dataset, files};
 
     /// A store that forgets what is put, refuses puts from one on, and counts.
     #[derive(Debug, Default)]
@@ -475,8 +606,7 @@ mod tests {
     }
 
     fn file_set(set: &Dataset, split: Split) -> FileSet {
-        let format = FileFormat::new(set, split).expect("the set can be made");
-        FileSet { layout: Layout::new(set, split, "data/t0", set.files(split)), format }
+        FileSet::new(Layout::new(set, split, "data/t0", set.files(split)), files(set, split))
     }
 
     async fn generated(
@@ -485,7 +615,7 @@ mod tests {
         options: GenerateOptions,
     ) -> Result<GenerateSummary, GenerateError> {
         let sets: Arc<[_]> = [Split::Train, Split::Valid].map(|split| file_set(set, split)).into();
-        let progress = GenerateProgress::new(&sets, options.part);
+        let progress = Arc::new(GenerateProgress::new(&sets, options.part));
         let result = generate(store, sets, options, &progress).await;
         if let Ok(summary) = &result {
             assert_eq!(summary.files, progress.total_files());
@@ -509,7 +639,7 @@ mod tests {
                 generated(store.clone(), &set, options(threads, in_flight)).await.unwrap();
             let mut all_bytes = 0;
             for split in [Split::Train, Split::Valid] {
-                let FileSet { layout, format } = file_set(&set, split);
+                let FileSet { layout, format, .. } = file_set(&set, split);
                 for file in 0..set.files(split) {
                     let mut bytes = Vec::new();
                     store.get(&layout.key(file), None, &mut bytes).await.unwrap();
@@ -517,8 +647,9 @@ mod tests {
                 }
                 let bytes = format.total_bytes();
                 all_bytes += bytes;
-                let stored = crate::discover(&*store, &set, split, "data/t0").await.unwrap();
-                assert_eq!(stored, crate::Stored { layout, bytes });
+                let stored =
+                    crate::discover(&*store, &set, &format, split, "data/t0").await.unwrap();
+                assert_eq!(stored, crate::Stored { layout, bytes, odd: crate::Odd::default() });
             }
             assert_eq!((summary.files, summary.bytes), (107, all_bytes));
         }
@@ -582,11 +713,13 @@ mod tests {
         let sets = [Split::Train, Split::Valid].map(|split| file_set(&set, split));
         let bytes = sets.iter().map(|set| set.format.total_bytes()).sum();
         assert_eq!((before.len(), whole), (23, (23, bytes)));
-        for (split, FileSet { layout, format }) in
+        for (split, FileSet { layout, format, .. }) in
             [Split::Train, Split::Valid].into_iter().zip(sets)
         {
-            let stored = crate::discover(&*together, &set, split, "data/t0").await.unwrap();
-            assert_eq!(stored, crate::Stored { layout, bytes: format.total_bytes() });
+            let stored =
+                crate::discover(&*together, &set, &format, split, "data/t0").await.unwrap();
+            let (bytes, odd) = (format.total_bytes(), crate::Odd::default());
+            assert_eq!(stored, crate::Stored { layout, bytes, odd });
         }
     }
 
@@ -635,7 +768,15 @@ mod tests {
         let store = Arc::new(Puts { takes: Duration::from_mins(10), ..Puts::default() });
         let set = dataset(Format::Npz, 100, 4096.0);
         let work = generated(store.clone(), &set, options(2, 4));
-        tokio::time::timeout(Duration::from_millis(100), work).await.expect_err("puts hang");
+        let begun = async {
+            while store.started.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            _ = work => panic!("puts hang"),
+            () = begun => {}
+        }
         assert!((1..=4).contains(&store.started.load(Ordering::SeqCst)));
         // The tasks held the store: with them gone, only this test does.
         for _ in 0..200 {

@@ -2,24 +2,33 @@
 //!
 //! A name holds its index and the number of files of the set it was generated in
 //! (`img_0017_of_6000.jpeg`). A run may use fewer files than are stored: the stored total only has
-//! to be in the name. With subfolders the files are dealt out to them in turn.
+//! to be in the name. With subfolders the files are dealt out to them in turn; where Parquet files are
+//! partitioned by a column, the folders are the partitions.
 
 use feedrate_storage::ObjectKey;
-use feedrate_workload::{Dataset, Split};
+use feedrate_workload::{Compression, Dataset, Format, Split};
 use serde::{Deserialize, Serialize};
+
+use crate::Side;
 
 /// Names of a set's files (spec/dlio.md 3.1):
 /// `[prefix/]{train|valid}/[{subfolder}/]{file_prefix}_{index}_of_{total}.{suffix}`, the index padded
 /// with zeros to the digits of the total. With more than one subfolder, file i is in the one with the
-/// number i mod count, padded to the digits of the count: 10 of them are `00` to `09`.
+/// number i mod count, padded to the digits of the count: 10 of them are `00` to `09`. With
+/// `dataset.parquet.partition_by` it is in `{column}={number}/`, the number as it is, also when there is
+/// but one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
+    format: Format,
     folder: String,
     /// Fewer than two are none.
     subfolders: u64,
+    /// The column whose value names the folders.
+    partition_by: Option<String>,
     file_prefix: String,
     total: u64,
-    suffix: String,
+    /// The suffix of the names, and others that stored files may have instead.
+    suffixes: Vec<String>,
 }
 
 impl Layout {
@@ -32,20 +41,21 @@ impl Layout {
             prefix => format!("{prefix}/{}", split.folder()),
         };
         Self {
+            format: dataset.format,
             folder,
             subfolders: dataset.subfolders(split),
+            partition_by: dataset.parquet.partition_by.clone(),
             file_prefix: dataset.file_prefix.clone(),
             total: stored_total,
-            suffix: dataset.format.suffix().to_owned(),
+            suffixes: suffixes(dataset),
         }
     }
 
-    /// The same set as it is stored elsewhere: with another total, and perhaps a suffix in upper case.
-    pub(crate) fn stored_as(&self, total: u64, upper: bool) -> Self {
+    /// The same set as it is stored elsewhere: with another total, and perhaps another of the suffixes
+    /// that a [`Name`] knows.
+    pub(crate) fn stored_as(&self, total: u64, suffix: usize) -> Self {
         let mut layout = Self { total, ..self.clone() };
-        if upper {
-            layout.suffix.make_ascii_uppercase();
-        }
+        layout.suffixes.swap(0, suffix);
         layout
     }
 
@@ -54,17 +64,49 @@ impl Layout {
         ObjectKey::new(format!("{}/{}", self.folder, self.path(file)))
     }
 
+    /// The key of the file that stands beside the file with index `file` (spec/dlio.md 3.2).
+    pub(crate) fn side_key(&self, file: u64, side: Side) -> ObjectKey {
+        let key = match side {
+            Side::Offsets => format!("{}.off.idx", self.key(file)),
+            Side::Sizes => format!("{}.sz.idx", self.key(file)),
+            Side::Records => {
+                let (parent, split) =
+                    self.folder.rsplit_once('/').unwrap_or(("", self.folder.as_str()));
+                let parent = if parent.is_empty() { String::new() } else { format!("{parent}/") };
+                // Without subfolders.
+                format!("{parent}index/{split}/{}.idx", self.name(file))
+            }
+        };
+        ObjectKey::new(key)
+    }
+
+    /// The index of the file of `key`, if it is one of this very set.
+    pub(crate) fn index_of(&self, key: &ObjectKey) -> Option<u64> {
+        let path = key.as_str().strip_prefix(self.folder.as_str())?.strip_prefix('/')?;
+        let name = self.parse(path)?;
+        let own = name.total == self.total && name.suffix == 0 && self.is_in_place(&name);
+        own.then_some(name.index)
+    }
+
+    /// The keys of the file with index `file` and of those that stand beside it.
+    pub(crate) fn keys(&self, file: u64) -> impl Iterator<Item = ObjectKey> {
+        let sides = Side::of(self.format).iter().map(move |&side| self.side_key(file, side));
+        std::iter::once(self.key(file)).chain(sides)
+    }
+
     /// The folder that holds the files, without a slash at its end: the prefix to list.
     pub fn folder(&self) -> &str {
         &self.folder
     }
 
-    /// The folders that the files themselves are in, each once.
+    /// The folders that files are in, those beside others included.
     pub(crate) fn folders(&self) -> impl Iterator<Item = String> {
         // The first files are dealt out one to each.
-        (0..self.total.min(self.subfolders.max(1))).filter_map(|file| {
-            let key = self.key(file);
-            key.as_str().rsplit_once('/').map(|(folder, _)| folder.to_owned())
+        (0..self.total.min(self.subfolders.max(1))).flat_map(|file| {
+            let folder = |key: ObjectKey| Some(key.as_str().rsplit_once('/')?.0.to_owned());
+            let folders: std::collections::BTreeSet<_> =
+                self.keys(file).filter_map(folder).collect();
+            folders
         })
     }
 
@@ -75,19 +117,27 @@ impl Layout {
 
     /// The suffix of the names, without its dot.
     pub(crate) fn suffix(&self) -> &str {
-        &self.suffix
+        &self.suffixes[0]
     }
 
     /// Where a file is below the set's folder.
     pub(crate) fn path(&self, file: u64) -> String {
-        let Self { file_prefix, total, suffix, subfolders, .. } = self;
-        let width = digits(*total);
-        let name = format!("{file_prefix}_{file:0width$}_of_{total}.{suffix}");
-        if *subfolders < 2 {
+        let (name, folders) = (self.name(file), self.subfolders.max(1));
+        if let Some(column) = &self.partition_by {
+            return format!("{column}={}/{name}", file % folders);
+        }
+        if folders == 1 {
             return name;
         }
-        let width = digits(*subfolders);
-        format!("{:0width$}/{name}", file % subfolders)
+        let width = digits(folders);
+        format!("{:0width$}/{name}", file % folders)
+    }
+
+    /// The name of a file in its folder.
+    fn name(&self, file: u64) -> String {
+        let Self { file_prefix, total, .. } = self;
+        let width = digits(*total);
+        format!("{file_prefix}_{file:0width$}_of_{total}.{}", self.suffix())
     }
 
     /// Reads where a file lies below the set's folder, and its name as one of this layout's, whatever
@@ -96,16 +146,16 @@ impl Layout {
         let (subfolder, name) = match path.split_once('/') {
             None => (None, path),
             Some((subfolder, name)) => {
-                let number = number(subfolder)?;
-                (Some(Subfolder { number, width: subfolder.len() }), name)
+                let text = match &self.partition_by {
+                    None => subfolder,
+                    Some(column) => subfolder.strip_prefix(column.as_str())?.strip_prefix('=')?,
+                };
+                (Some(Subfolder { number: number(text)?, width: text.len() }), name)
             }
         };
-        let (stem, suffix) = name.rsplit_once('.')?;
-        let upper = match suffix {
-            _ if suffix == self.suffix => false,
-            _ if suffix == self.suffix.to_ascii_uppercase() => true,
-            _ => return None,
-        };
+        let (suffix, stem) = (0..).zip(&self.suffixes).find_map(|(place, suffix)| {
+            Some((place, name.strip_suffix(suffix.as_str())?.strip_suffix('.')?))
+        })?;
         let numbers = stem.strip_prefix(&self.file_prefix)?.strip_prefix('_')?;
         let (index, total) = numbers.split_once("_of_")?;
         let (index_value, total_value) = (number(index)?, number(total)?);
@@ -113,18 +163,39 @@ impl Layout {
         let canonical = index.len() == total.len()
             && total.len() == digits(total_value)
             && index_value < total_value;
-        let name = Name { index: index_value, total: total_value, upper, subfolder };
+        let name = Name { index: index_value, total: total_value, suffix, subfolder };
         canonical.then_some(name)
     }
 
     /// Whether the file of `name` is in the subfolder where this layout has it.
     pub(crate) fn is_in_place(&self, name: &Name) -> bool {
-        let expected = (self.subfolders > 1).then(|| Subfolder {
-            number: name.index % self.subfolders,
-            width: digits(self.subfolders),
-        });
-        name.subfolder == expected
+        let folders = self.subfolders.max(1);
+        let number = name.index % folders;
+        let width = match self.partition_by {
+            Some(_) => Some(digits(number)),
+            None => (folders > 1).then(|| digits(folders)),
+        };
+        name.subfolder == width.map(|width| Subfolder { number, width })
     }
+}
+
+/// The suffixes that files of a set may have: the one that it is made with, that of a compressed CSV
+/// without the compression's as DLIO names it (spec/dlio.md D16), and both in upper case, as some tools
+/// write them.
+fn suffixes(dataset: &Dataset) -> Vec<String> {
+    let plain = dataset.format.suffix();
+    let packed = match dataset.compression {
+        Compression::Gzip => Some("gz"),
+        Compression::Bz2 => Some("bz2"),
+        Compression::Zip => Some("zip"),
+        Compression::Xz => Some("xz"),
+        _ => None,
+    };
+    let packed = packed.filter(|_| dataset.format == Format::Csv);
+    let packed = packed.map(|packed| format!("{plain}.{packed}"));
+    let lower: Vec<String> = packed.into_iter().chain([plain.to_owned()]).collect();
+    let upper: Vec<String> = lower.iter().map(|suffix| suffix.to_ascii_uppercase()).collect();
+    [lower, upper].concat()
 }
 
 /// Decimal digits of `number`.
@@ -141,8 +212,8 @@ fn number(text: &str) -> Option<u64> {
 pub(crate) struct Name {
     pub(crate) index: u64,
     pub(crate) total: u64,
-    /// The suffix is in upper case, as some tools write it.
-    pub(crate) upper: bool,
+    /// Which of the layout's suffixes it has; 0 is its own.
+    pub(crate) suffix: usize,
     pub(crate) subfolder: Option<Subfolder>,
 }
 
@@ -234,13 +305,67 @@ mod tests {
     }
 
     #[test]
+    fn a_compressed_csv_says_so_and_dlios_does_not() {
+        let set = Dataset { compression: Compression::Gzip, ..dataset(Format::Csv, 4, 64.0) };
+        let layout = Layout::new(&set, Split::Train, "", 4);
+        assert_eq!(layout.path(3), "img_3_of_4.csv.gz");
+        for (name, suffix) in [
+            ("img_3_of_4.csv.gz", Some(0)),
+            ("img_3_of_4.csv", Some(1)),
+            ("img_3_of_4.CSV", Some(3)),
+            ("img_3_of_4.gz", None),
+        ] {
+            let parsed = layout.parse(name);
+            assert_eq!(parsed.map(|name| name.suffix), suffix, "{name}");
+            if let Some(suffix) = suffix {
+                assert_eq!(layout.stored_as(4, suffix).path(3), name);
+            }
+        }
+    }
+
+    #[test]
+    fn partitions_are_folders_named_by_their_column() {
+        let mut set = dataset(Format::Parquet, 12, 64.0);
+        set.parquet.partition_by = Some("day".to_owned());
+        let one = Layout::new(&set, Split::Train, "data", 12);
+        assert_eq!(one.key(7).as_str(), "data/train/day=0/img_07_of_12.parquet");
+        set.num_subfolders_train = 11;
+        let several = Layout::new(&set, Split::Train, "data", 12);
+        assert_eq!(several.key(10).as_str(), "data/train/day=10/img_10_of_12.parquet");
+        for file in 0..12 {
+            for layout in [&one, &several] {
+                assert_eq!(layout.index_of(&layout.key(file)), Some(file));
+            }
+        }
+        assert!(several.parse("3/img_03_of_12.parquet").is_none());
+        assert!(several.parse("day=x/img_03_of_12.parquet").is_none());
+    }
+
+    #[test]
+    fn files_beside_files_have_the_names_of_the_original() {
+        let layout = |format| layout(format, 12, 10, "data/t0");
+        let key = |format, side| layout(format).side_key(3, side).to_string();
+        let binary = Format::IndexedBinary;
+        let file = "data/t0/train/03/img_03_of_12.indexed_binary";
+        assert_eq!(key(binary, Side::Offsets), format!("{file}.off.idx"));
+        assert_eq!(key(binary, Side::Sizes), format!("{file}.sz.idx"));
+        let records = key(Format::Tfrecord, Side::Records);
+        assert_eq!(records, "data/t0/index/train/img_03_of_12.tfrecord.idx");
+        for format in [binary, Format::Tfrecord] {
+            for &side in Side::of(format) {
+                assert_eq!(layout(format).index_of(&layout(format).side_key(3, side)), None);
+            }
+        }
+    }
+
+    #[test]
     fn only_exact_names_belong_to_the_set() {
         let layout = layout(Format::Npz, 12, 0, "");
-        let parsed = |path| layout.parse(path).map(|name| (name.index, name.total, name.upper));
-        assert_eq!(parsed("img_07_of_12.npz"), Some((7, 12, false)));
-        assert_eq!(parsed("img_07_of_12.NPZ"), Some((7, 12, true)));
-        assert_eq!(parsed("img_099_of_100.npz"), Some((99, 100, false)));
-        assert_eq!(parsed("07/img_07_of_12.npz"), Some((7, 12, false)));
+        let parsed = |path| layout.parse(path).map(|name| (name.index, name.total, name.suffix));
+        assert_eq!(parsed("img_07_of_12.npz"), Some((7, 12, 0)));
+        assert_eq!(parsed("img_07_of_12.NPZ"), Some((7, 12, 1)));
+        assert_eq!(parsed("img_099_of_100.npz"), Some((99, 100, 0)));
+        assert_eq!(parsed("07/img_07_of_12.npz"), Some((7, 12, 0)));
         for name in [
             "x_npz",
             "img_07_of_12npz",
@@ -273,7 +398,7 @@ mod tests {
             let layout = layout(Format::Npz, total, subfolders, "data");
             let file = (part * total as f64) as u64;
             let name = layout.parse(&layout.path(file)).expect("its own name");
-            prop_assert_eq!((name.index, name.total, name.upper), (file, total, false));
+            prop_assert_eq!((name.index, name.total, name.suffix), (file, total, 0));
             prop_assert!(layout.is_in_place(&name));
         }
     }

@@ -19,26 +19,30 @@ mod discover;
 mod format;
 mod generate;
 mod layout;
+mod manifest;
 mod mersenne;
 mod permutation;
 mod plan;
 mod remove;
+mod resume;
 mod sizes;
 mod trusted;
 
 pub use cut::Cut;
-pub use discover::{DiscoverError, Stored, discover};
+pub use discover::{DiscoverError, Odd, Stored, discover};
 pub use format::{
-    ColumnMismatch, FOOTER_GUESS, FileFormat, Footer, Footers, FormatError, Group, Length, Mismatch,
-    Side, Undecodable,
+    ColumnMismatch, FOOTER_GUESS, FileFormat, Footer, Footers, FormatError, Group, Length,
+    Mismatch, Side, Undecodable,
 };
 pub use generate::{
     FileSet, GenerateError, GenerateOptions, GenerateProgress, GenerateSummary, Part, generate,
 };
 pub use layout::Layout;
+pub use manifest::{Difference, MadeSet, Manifest, ManifestError};
 pub use permutation::Permutation;
 pub use plan::{Plan, Visit, Visits};
 pub use remove::{RemoveError, remove};
+pub use resume::Present;
 pub use trusted::{TrustError, trusted};
 
 #[cfg(test)]

@@ -21,12 +21,20 @@ pub struct RemoveError {
 }
 
 /// Removes all files of the sets of `layouts`, each of as many as it was generated with, which are
-/// more than a run reads if it was found in a larger set. Returns how many the store was asked to
+/// more than a run reads if it was found in a larger set, and what stands beside them. Returns how many the store was asked to
 /// remove: it does not tell which of them were there. What else is in their folders stays, and so
 /// do the folders if anything does.
 pub async fn remove(store: &dyn Store, layouts: &[Layout]) -> Result<u64, RemoveError> {
-    let keys = layouts.iter().flat_map(|layout| (0..layout.total()).map(|file| layout.key(file)));
-    let removals = stream::iter(keys).map(async |key| store.delete(&key).await);
+    let files =
+        layouts.iter().flat_map(|layout| (0..layout.total()).map(move |file| (layout, file)));
+    let removals = stream::iter(files).map(async |(layout, file)| {
+        // Those beside it go first: where a file is, they are.
+        let keys: Vec<_> = layout.keys(file).collect();
+        for key in keys.iter().rev() {
+            store.delete(key).await?;
+        }
+        Ok(())
+    });
     let mut removals = removals.buffer_unordered(IN_FLIGHT);
     let mut done = 0;
     let files = layouts.iter().map(Layout::total).sum();
@@ -47,7 +55,7 @@ mod tests {
     use feedrate_workload::{Dataset, Format, Split};
 
     use super::*;
-    use crate::testing::dataset;
+    use crate::testing::{dataset, files};
 
     fn layouts() -> [Layout; 2] {
         let set = Dataset {
@@ -113,7 +121,11 @@ mod tests {
             store.put(&whole.key(file), Bytes::from_static(b"x")).await.unwrap();
         }
         let part = Dataset { num_subfolders_train: 10, ..dataset(Format::Npz, 7, 1000.0) };
-        let found = crate::discover(&store, &part, Split::Train, "data").await.unwrap().layout;
+        let found =
+            crate::discover(&store, &part, &files(&part, Split::Train), Split::Train, "data")
+                .await
+                .unwrap()
+                .layout;
         assert_eq!(remove(&store, &[found]).await.unwrap(), 120);
         store.list("", &mut |page| panic!("{page:?} is left")).await.unwrap();
     }

@@ -1,7 +1,9 @@
 //! A data set description for tests.
 
 use feedrate_workload::testing::workload;
-use feedrate_workload::{Dataset, Format};
+use feedrate_workload::{Dataset, Format, Split};
+
+use crate::FileFormat;
 
 /// A set of `files` files of one sample of `record_length` bytes.
 pub(crate) fn dataset(format: Format, files: u64, record_length: f64) -> Dataset {
@@ -12,4 +14,9 @@ pub(crate) fn dataset(format: Format, files: u64, record_length: f64) -> Dataset
         record_length_bytes: record_length,
         ..workload(&[]).dataset
     }
+}
+
+/// The files of a set.
+pub(crate) fn files(set: &Dataset, split: Split) -> FileFormat {
+    FileFormat::new(set, split).expect("the set can be made")
 }

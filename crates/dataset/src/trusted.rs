@@ -7,7 +7,7 @@ use feedrate_storage::{Cause, ObjectKey, Store, StoreError};
 use feedrate_workload::{Dataset, Split};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::Layout;
+use crate::{FileFormat, Layout, Odd};
 
 /// Files that are looked for at a time: enough that 50,000 of them take seconds, also far away.
 const IN_FLIGHT: usize = 64;
@@ -46,15 +46,16 @@ pub enum TrustError {
 /// The layout of a set by arithmetic alone (`dataset.skip_listing`): the stored total is
 /// `dataset.num_files_stored`, or the configured number of files, and always that for the evaluation
 /// set. The first, the last and every `dataset.listing_validation_interval`-th file are looked for in
-/// `store`; none if that is 0.
+/// `store`; none if that is 0. Tells of those whether they are as long as files of `format`.
 ///
 /// Memory does not grow with the number of files.
 pub async fn trusted(
     store: &dyn Store,
     dataset: &Dataset,
+    format: &FileFormat,
     split: Split,
     prefix: &str,
-) -> Result<Layout, TrustError> {
+) -> Result<(Layout, Odd), TrustError> {
     let files = dataset.files(split);
     let total = match split {
         Split::Train => dataset.num_files_stored.unwrap_or(files),
@@ -66,7 +67,7 @@ pub async fn trusted(
     let looks = stream::iter(sample.indices().zip(1..)).map(async |(file, looked_at)| {
         let key = layout_ref.key(file);
         match store.size(&key).await {
-            Ok(_) => Ok(()),
+            Ok(size) => Ok((file, size)),
             Err(error) if matches!(*error.cause, Cause::NotFound { .. }) => {
                 let (location, sample) = (store.location(), sample.len());
                 Err(TrustError::Missing { split, key, location, looked_at, sample, files })
@@ -75,8 +76,13 @@ pub async fn trusted(
         }
     });
     // In order, so that of several missing files the first is told.
-    looks.buffered(IN_FLIGHT).try_collect::<()>().await?;
-    Ok(layout)
+    let mut odd = Odd::default();
+    let mut looks = looks.buffered(IN_FLIGHT);
+    while let Some((file, size)) = looks.try_next().await? {
+        odd.look(file, size, format);
+    }
+    drop(looks);
+    Ok((layout, odd))
 }
 
 /// Which files of a set are looked for.
@@ -109,7 +115,7 @@ mod tests {
     use feedrate_workload::Format;
 
     use super::*;
-    use crate::testing::dataset;
+    use crate::testing::{dataset, files};
 
     fn set(files: u64, interval: u64) -> Dataset {
         Dataset { listing_validation_interval: interval, ..dataset(Format::Npz, files, 1000.0) }
@@ -146,9 +152,12 @@ mod tests {
     async fn subfolders_are_those_that_a_listing_would_find() {
         let set = Dataset { num_subfolders_train: 10, ..set(12, 1) };
         let store = holding(&set, 12, 0..12).await;
-        let layout = trusted(&store, &set, Split::Train, "d").await.unwrap();
+        let (layout, _) =
+            trusted(&store, &set, &files(&set, Split::Train), Split::Train, "d").await.unwrap();
         assert_eq!(layout.key(3).as_str(), "d/train/03/img_03_of_12.npz");
-        let listed = crate::discover(&store, &set, Split::Train, "d").await.unwrap();
+        let listed = crate::discover(&store, &set, &files(&set, Split::Train), Split::Train, "d")
+            .await
+            .unwrap();
         assert_eq!(listed.layout, layout);
     }
 
@@ -157,10 +166,12 @@ mod tests {
         let set = Dataset { num_files_stored: Some(100), num_files_eval: 4, ..set(12, 5) };
         // Files 0, 5, 10 and 11 are all that is looked for.
         let store = holding(&set, 100, [0, 5, 10, 11].into_iter()).await;
-        let layout = trusted(&store, &set, Split::Train, "d").await.unwrap();
+        let (layout, _) =
+            trusted(&store, &set, &files(&set, Split::Train), Split::Train, "d").await.unwrap();
         assert_eq!(layout.key(11).as_str(), "d/train/img_011_of_100.npz");
         let set = Dataset { listing_validation_interval: 0, ..set };
-        let valid = trusted(&store, &set, Split::Valid, "d").await.unwrap();
+        let (valid, _) =
+            trusted(&store, &set, &files(&set, Split::Valid), Split::Valid, "d").await.unwrap();
         assert_eq!(valid.key(3).as_str(), "d/valid/img_3_of_4.npz");
     }
 
@@ -169,7 +180,8 @@ mod tests {
         let set = set(1000, 100);
         let store =
             holding(&set, 1000, (0..1000).filter(|file| *file != 300 && *file != 999)).await;
-        let error = trusted(&store, &set, Split::Train, "d").await.unwrap_err();
+        let error =
+            trusted(&store, &set, &files(&set, Split::Train), Split::Train, "d").await.unwrap_err();
         let text = error.to_string();
         for part in [
             "d/train/img_0300_of_1000.npz is missing at memory",
@@ -183,7 +195,9 @@ mod tests {
     #[tokio::test]
     async fn fifty_million_files_are_as_good_as_a_few() {
         let store = SimulatedStore::new(1000);
-        let layout = trusted(&store, &set(50_000_000, 1000), Split::Train, "d").await.unwrap();
+        let set = set(50_000_000, 1000);
+        let (layout, _) =
+            trusted(&store, &set, &files(&set, Split::Train), Split::Train, "d").await.unwrap();
         assert_eq!(layout.key(49_999_999).as_str(), "d/train/img_49999999_of_50000000.npz");
     }
 }

@@ -1,11 +1,13 @@
-//! A complete batch, and the landed files it is made of.
+//! A complete batch, and what has landed that it is made of.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use feedrate_metrics::units::ByteCount;
 
 use crate::pool::BufferPool;
+use crate::source::Pieces;
 
 /// Bytes that a rank holds: in flight, landed, or in a batch not yet dropped.
 #[derive(Debug, Default)]
@@ -25,32 +27,33 @@ impl Held {
     }
 }
 
-/// A file whose every byte is in memory. Dropping it gives its buffer back to the pool.
+/// What a visit brought, every byte in memory. Dropping it gives its buffers back to the pool.
 #[derive(Debug)]
 pub(crate) struct Landed {
-    pub(crate) bytes: Vec<u8>,
+    pieces: Pieces,
     pool: Arc<BufferPool>,
     held: Arc<Held>,
 }
 
 impl Landed {
-    pub(crate) fn new(bytes: Vec<u8>, pool: &Arc<BufferPool>, held: &Arc<Held>) -> Self {
-        held.add(bytes.len() as u64);
-        Self { bytes, pool: Arc::clone(pool), held: Arc::clone(held) }
+    pub(crate) fn new(pieces: Pieces, pool: &Arc<BufferPool>, held: &Arc<Held>) -> Self {
+        held.add(pieces.bytes());
+        Self { pieces, pool: Arc::clone(pool), held: Arc::clone(held) }
     }
 }
 
 impl Drop for Landed {
     fn drop(&mut self) {
-        self.held.subtract(self.bytes.len() as u64);
-        self.pool.put(std::mem::take(&mut self.bytes));
+        self.held.subtract(self.pieces.bytes());
+        let pieces = std::mem::replace(&mut self.pieces, Pieces::One(Vec::new()));
+        pieces.into_buffers().for_each(|buffer| self.pool.put(buffer));
     }
 }
 
 /// What a finished read leaves.
 #[derive(Debug, Clone)]
 pub(crate) enum Arrival {
-    /// The file, in memory.
+    /// The bytes, in memory.
     Kept(Arc<Landed>),
     /// How many bytes came; they are gone.
     Counted(u64),
@@ -59,12 +62,12 @@ pub(crate) enum Arrival {
 impl Arrival {
     pub(crate) fn bytes(&self) -> ByteCount {
         match self {
-            Self::Kept(landed) => ByteCount(landed.bytes.len() as u64),
+            Self::Kept(landed) => ByteCount(landed.pieces.bytes()),
             Self::Counted(bytes) => ByteCount(*bytes),
         }
     }
 
-    /// The file, unless its bytes were only counted.
+    /// The bytes, unless they were only counted.
     pub(crate) fn kept(&self) -> Option<Arc<Landed>> {
         match self {
             Self::Kept(landed) => Some(Arc::clone(landed)),
@@ -76,9 +79,10 @@ impl Arrival {
 /// The samples of one step, all in memory, or with `reader.payload` `discard` what is known of them.
 #[derive(Debug)]
 pub struct Batch {
-    pub(crate) files: Vec<Arc<Landed>>,
+    pub(crate) pieces: Vec<Arc<Landed>>,
     pub(crate) samples: u64,
     pub(crate) arrived: ByteCount,
+    pub(crate) last_byte: Option<Instant>,
 }
 
 impl Batch {
@@ -93,9 +97,15 @@ impl Batch {
         self.arrived
     }
 
-    /// The whole files that its samples are in, in the order of the samples. None where bytes are
-    /// discarded.
-    pub fn files(&self) -> impl Iterator<Item = &[u8]> {
-        self.files.iter().map(|landed| landed.bytes.as_slice())
+    /// When the last of its bytes was there, if readers work on samples behind that: what a rank waits
+    /// longer is their work.
+    pub fn last_byte(&self) -> Option<Instant> {
+        self.last_byte
+    }
+
+    /// The bytes of the visits that its samples are of, in the order of the samples, in the buffers
+    /// that they landed in: one for each GET. None where bytes are discarded.
+    pub fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().flat_map(|landed| landed.pieces.buffers()).map(Vec::as_slice)
     }
 }

@@ -74,7 +74,7 @@ impl Chunked {
             let whose = whose as usize % self.readers.len();
             self.readers[whose].to_ask.push_back((number, visit));
         }
-        self.readers[reader].to_ask.front().copied()
+        self.readers[reader].to_ask.front().cloned()
     }
 
     /// Whether nothing more of the chunk that `reader` uses next can land before some of it is used.
@@ -102,7 +102,7 @@ impl Pipeline for Chunked {
                 && reader.in_flight < most
                 && reader.asked < (reader.chunks_begun + 1) * self.chunk;
             if let Some((number, visit)) = may_ask.then(|| self.peek(place)).flatten()
-                && first.is_none_or(|(earliest, ..)| number < earliest)
+                && first.as_ref().is_none_or(|(earliest, ..)| number < *earliest)
                 && self.room.has_place_for(&visit, taken)
             {
                 first = Some((number, visit, place));

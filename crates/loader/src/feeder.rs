@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use feedrate_dataset::Visit;
 use feedrate_metrics::units::ByteCount;
@@ -12,27 +12,35 @@ use tokio::task::JoinSet;
 
 use crate::batch::{Arrival, Batch, Held, Landed};
 use crate::limits::Limits;
-use crate::loader::{Body, LoadError, Source};
 use crate::pipeline::Pipeline;
 use crate::preprocessing::Preprocessing;
 use crate::ready::Ready;
+use crate::source::{LoadError, Read, Source};
 
-/// A visit that was asked for, and has perhaps landed.
+/// A visit that was asked for, and is perhaps here.
 #[derive(Debug)]
 struct Slot {
     visit: Visit,
     /// Counted in [`Held`] until the file lands and its true size is known.
     expected_bytes: u64,
-    /// What came, and when.
-    landed: Option<(Arrival, Instant)>,
+    /// What came.
+    landed: Option<Here>,
 }
 
-/// A finished GET.
+/// What a visit brought, ready to be part of a batch.
+#[derive(Debug)]
+struct Here {
+    arrival: Arrival,
+    last_byte: Instant,
+    /// When it was ready.
+    since: Instant,
+}
+
+/// A finished read.
 struct Done {
     /// Which visit, counted from the start of the epoch.
     number: u64,
-    /// The file, and how long the store took.
-    read: Result<(Body, Duration), LoadError>,
+    read: Result<Read, LoadError>,
 }
 
 pub(crate) struct Feeder<P> {
@@ -51,10 +59,11 @@ pub(crate) struct Feeder<P> {
     window: BTreeMap<u64, Slot>,
     /// The number of the visit that the batch being assembled needs next.
     next_needed: u64,
-    gets: JoinSet<Done>,
+    reads: JoinSet<Done>,
     /// The batch being assembled.
-    files: Vec<Arc<Landed>>,
+    pieces: Vec<Arc<Landed>>,
     arrived: ByteCount,
+    last_byte: Option<Instant>,
     /// When readers are done with what is in it, where they work on samples.
     worked_on: Option<Instant>,
     /// Samples that are in batches, complete or being assembled.
@@ -83,9 +92,10 @@ impl<P: Pipeline> Feeder<P> {
             held,
             window: BTreeMap::new(),
             next_needed: 0,
-            gets: JoinSet::new(),
-            files: Vec::new(),
+            reads: JoinSet::new(),
+            pieces: Vec::new(),
             arrived: ByteCount(0),
+            last_byte: None,
             worked_on: None,
             assembled: 0,
             batches_made: 0,
@@ -104,11 +114,11 @@ impl<P: Pipeline> Feeder<P> {
             while let Some((number, visit)) = self.pipeline.next(self.ready.taken()) {
                 self.issue(number, visit);
             }
-            if self.gets.is_empty() && self.window.is_empty() && self.pipeline.is_at_end() {
+            if self.reads.is_empty() && self.window.is_empty() && self.pipeline.is_at_end() {
                 return Ok(());
             }
             tokio::select! {
-                Some(done) = self.gets.join_next() => {
+                Some(done) = self.reads.join_next() => {
                     self.land(done.map_err(|error| LoadError::Stopped(error.to_string()))?)?;
                 }
                 () = self.taken.notified() => self.pipeline.waited(self.ready.waits()),
@@ -118,27 +128,27 @@ impl<P: Pipeline> Feeder<P> {
     }
 
     fn issue(&mut self, number: u64, visit: Visit) {
-        let expected_bytes = self.source.format.file_len(visit.file);
+        let expected_bytes = self.source.expected_bytes(&visit);
         self.held.add(expected_bytes);
-        self.window.insert(number, Slot { visit, expected_bytes, landed: None });
         let turn = self.pipeline.turn(&visit);
+        let slot = Slot { visit: visit.clone(), expected_bytes, landed: None };
+        self.window.insert(number, slot);
         let source = Arc::clone(&self.source);
         let payload = self.limits.payload;
-        self.gets.spawn(async move {
-            let turn = turn.await;
-            let read = source.read(visit.file, payload).await;
-            drop(turn);
+        self.reads.spawn(async move {
+            let read = source.read(&visit, payload, turn).await;
             Done { number, read }
         });
     }
 
     fn land(&mut self, done: Done) -> Result<(), LoadError> {
-        let (body, latency) = done.read?;
+        let Read { body, latency, last_byte } = done.read?;
         self.pipeline.landed(done.number, latency);
         let held = &self.held;
         if let Some(slot) = self.window.get_mut(&done.number) {
             held.subtract(std::mem::take(&mut slot.expected_bytes));
-            slot.landed = Some((self.source.arrival(body, held), Instant::now()));
+            let (arrival, since) = (self.source.arrival(body, held), Instant::now());
+            slot.landed = Some(Here { arrival, last_byte, since });
         }
         Ok(())
     }
@@ -154,16 +164,19 @@ impl<P: Pipeline> Feeder<P> {
         }
         while self.batches_made < batches {
             let batch_end = (self.batches_made + 1) * self.batch_size;
-            let Some(Slot { visit, landed: Some((landed, at)), .. }) =
-                self.window.get(&self.next_needed)
+            let Some(Slot { visit, landed: Some(here), .. }) = self.window.get(&self.next_needed)
             else {
                 return;
             };
-            let Some(since) = self.pipeline.usable_since(self.next_needed, *at) else { return };
-            let visit_end = visit.first_position + visit.samples;
-            self.files.extend(landed.kept());
+            let since = self.pipeline.usable_since(self.next_needed, here.since);
+            let Some(since) = since else { return };
+            let visit_end = visit.positions().end;
+            self.pieces.extend(here.arrival.kept());
+            if self.preprocessing.is_some() || self.source.work.is_any() {
+                self.last_byte = self.last_byte.max(Some(here.last_byte));
+            }
             if visit.first_position >= self.assembled {
-                self.arrived += landed.bytes();
+                self.arrived += here.arrival.bytes();
             }
             let before = std::mem::replace(&mut self.assembled, visit_end.min(batch_end));
             if let Some(preprocessing) = &mut self.preprocessing {
@@ -183,11 +196,12 @@ impl<P: Pipeline> Feeder<P> {
 
     fn hand_over(&mut self) {
         self.batches_made += 1;
-        let files = Vec::with_capacity(self.files.len());
+        let pieces = Vec::with_capacity(self.pieces.len());
         let batch = Batch {
-            files: std::mem::replace(&mut self.files, files),
+            pieces: std::mem::replace(&mut self.pieces, pieces),
             samples: self.batch_size,
             arrived: std::mem::take(&mut self.arrived),
+            last_byte: self.last_byte.take(),
         };
         self.ready.push(batch, self.worked_on.take());
         self.pipeline.batch_made();

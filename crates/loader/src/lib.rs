@@ -1,8 +1,8 @@
 //! From a list of files to ready batches: shard, window, prefetch, backpressure.
 //!
 //! A [`Loader`] serves one rank for the whole run. At the start of an epoch it gets that epoch's
-//! visits (a visit reads one file once, for one or more consecutive samples) and from then on hands
-//! out batches in order, each complete in memory.
+//! visits (a visit reads a file, or a piece of it, once, for one or more consecutive samples) and from
+//! then on hands out batches in order, each complete in memory.
 //!
 //! ```text
 //!  visits ──► in flight ──► landed, out of order ──► batch being assembled ──► ready ──► rank
@@ -48,6 +48,7 @@ mod preprocessing;
 mod ramp;
 mod ready;
 mod sliding;
+mod source;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod times;
@@ -55,8 +56,9 @@ mod turns;
 
 pub use batch::Batch;
 pub use limits::{Limits, ReadAhead};
-pub use loader::{LoadError, Loader, NothingToVerify, Source, check_payload};
+pub use loader::Loader;
 pub use pool::BufferPool;
 pub use preprocessing::Preprocess;
+pub use source::{Known, LoadError, NothingToVerify, PieceSizes, Source, Work, check_payload};
 pub use times::{Stream, Times};
 pub use turns::Turns;

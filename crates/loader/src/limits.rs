@@ -1,10 +1,12 @@
-//! How much a rank may read ahead.
+//! How much a rank may read ahead. What windows and chunks call files are the pieces that are read:
+//! most often whole files.
 
 use std::time::Duration;
 
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_workload::{Payload, Pipeline, Shuffle, Split, Workload};
+use feedrate_workload::{Payload, Pipeline, Split, Workload};
 
+use crate::source::PieceSizes;
 use crate::times::duration;
 
 /// The bounds of one rank's loader.
@@ -42,8 +44,8 @@ pub enum ReadAhead {
 }
 
 impl Limits {
-    /// The bounds of one of `ranks` ranks that go through a set of `workload` and share
-    /// `process_budget`, when a file of the set has at most `file_bytes`.
+    /// The bounds of one of `ranks` ranks that go through a set of `workload`, which is read in
+    /// `pieces`, and share `process_budget`.
     ///
     /// Ready batches are W × ceil(`prefetch_size` / W) for W readers, and 2 W for `prefetch_size` 0
     /// (spec/dlio.md 6.4). The budget is raised to two batches where the share is smaller: one that
@@ -52,7 +54,7 @@ impl Limits {
     pub fn new(
         workload: &Workload,
         split: Split,
-        file_bytes: u64,
+        pieces: &PieceSizes,
         process_budget: ByteCount,
         ranks: u32,
     ) -> Self {
@@ -76,8 +78,8 @@ impl Limits {
                 },
             },
         };
-        let files = most_files_per_batch(workload, split);
-        let two_batches = files.saturating_mul(2).saturating_mul(file_bytes);
+        let most = most_pieces_per_batch(workload.reader.batch(split), pieces);
+        let two_batches = most.saturating_mul(2).saturating_mul(pieces.most_bytes);
         Self {
             readers: reader.read_threads,
             read_ahead,
@@ -88,9 +90,9 @@ impl Limits {
         }
     }
 
-    /// Files in flight or landed but not yet in a batch, over all readers of the rank, as far as the
+    /// Pieces in flight or landed but not yet in a batch, over all readers of the rank, as far as the
     /// budget allows: the windows, or two chunks a reader.
-    pub fn most_files_ahead(&self) -> u64 {
+    pub fn most_pieces_ahead(&self) -> u64 {
         match self.read_ahead {
             ReadAhead::Sliding { window } => window,
             ReadAhead::Chunked { chunk, .. } => {
@@ -99,26 +101,25 @@ impl Limits {
         }
     }
 
-    /// The most files that can be in flight, landed or in batches of the rank at once. Files that are
-    /// discarded take no budget once they have landed.
-    pub fn most_files_held(&self, batch_size: u64, samples_per_file: u64, file_bytes: u64) -> u64 {
+    /// The most pieces that can be in flight, landed or in batches of the rank at once. What is
+    /// discarded takes no budget once it has landed.
+    pub fn most_pieces_held(&self, batch_size: u64, pieces: &PieceSizes) -> u64 {
         let ready_samples = self.ready_batches.saturating_mul(batch_size);
-        let by_count =
-            self.most_files_ahead().saturating_add(ready_samples.div_ceil(samples_per_file));
+        let ready = (ready_samples as f64 / pieces.mean_samples).ceil() as u64;
+        let by_count = self.most_pieces_ahead().saturating_add(ready);
         match self.payload {
-            Payload::Land => by_count.min(self.byte_budget.0 / file_bytes.max(1)),
+            Payload::Land => by_count.min(self.byte_budget.0 / pieces.mean_bytes.max(1)),
             Payload::Discard => by_count,
         }
     }
 }
 
-/// The most files that one batch's samples can be in. In order they lie together, but for a first and
-/// a last file that are shared with the batches beside it; shuffled, each can be in another file.
-fn most_files_per_batch(workload: &Workload, split: Split) -> u64 {
-    let samples = workload.reader.batch(split);
-    match workload.reader.sample_shuffle {
-        Shuffle::Off => (samples.div_ceil(workload.dataset.num_samples_per_file) + 1).min(samples),
-        Shuffle::Seed | Shuffle::Random => samples,
+/// The most pieces that the samples of one batch can be of: besides whole ones a first and a last that
+/// are shared with the batches beside it, and the ends of a rank's share and of a file.
+fn most_pieces_per_batch(samples: u64, pieces: &PieceSizes) -> u64 {
+    match pieces.least_samples {
+        0 | 1 => samples,
+        least => (samples.div_ceil(least) + 3).min(samples),
     }
 }
 
@@ -129,6 +130,11 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// Pieces of one sample of so many bytes.
+    fn single(bytes: u64) -> PieceSizes {
+        PieceSizes { least_samples: 1, mean_samples: 1.0, most_bytes: bytes, mean_bytes: bytes }
+    }
+
     fn with(options: &[&str]) -> Workload {
         let usual = ["reader.batch_size=24", "storage.storage_options.prefetch_window=64"];
         workload(&[&usual[..], options].concat())
@@ -137,7 +143,7 @@ mod tests {
     fn limits(read_threads: u32, prefetch_size: u32) -> Limits {
         let threads = format!("reader.read_threads={read_threads}");
         let prefetch = format!("reader.prefetch_size={prefetch_size}");
-        Limits::new(&with(&[&threads, &prefetch]), Split::Train, 1000, ByteCount(MIB), 4)
+        Limits::new(&with(&[&threads, &prefetch]), Split::Train, &single(1000), ByteCount(MIB), 4)
     }
 
     #[test]
@@ -151,25 +157,28 @@ mod tests {
     #[test]
     fn the_budget_is_a_share_but_holds_two_batches() {
         assert_eq!(limits(8, 2).byte_budget, ByteCount(1 << 18));
-        let large = Limits::new(&with(&[]), Split::Train, MIB, ByteCount(MIB), 4);
+        let large = Limits::new(&with(&[]), Split::Train, &single(MIB), ByteCount(MIB), 4);
         assert_eq!(large.byte_budget, ByteCount(2 * 24 * MIB));
     }
 
     #[test]
-    fn shuffled_samples_may_each_need_a_file_of_their_own() {
-        let budget = |shuffle| {
-            let workload = with(&["dataset.num_samples_per_file=8", shuffle]);
-            Limits::new(&workload, Split::Train, MIB, ByteCount(0), 1).byte_budget
+    fn the_more_samples_a_piece_has_the_fewer_pieces_a_batch_needs() {
+        let budget = |least_samples| {
+            let pieces = PieceSizes { least_samples, ..single(MIB) };
+            Limits::new(&with(&[]), Split::Train, &pieces, ByteCount(0), 1).byte_budget
         };
-        assert_eq!(budget("reader.sample_shuffle=off"), ByteCount(2 * 4 * MIB));
-        assert_eq!(budget("reader.sample_shuffle=seed"), ByteCount(2 * 24 * MIB));
+        assert_eq!(budget(8), ByteCount(2 * 6 * MIB));
+        assert_eq!(budget(1000), ByteCount(2 * 4 * MIB));
+        assert_eq!(budget(1), ByteCount(2 * 24 * MIB));
     }
 
     #[test]
     fn readers_of_chunks_start_a_mean_computation_time_apart_unless_told_otherwise() {
         let stagger = |options: &[&str]| {
             let options = [&["reader.pipeline=chunked"], options].concat();
-            match Limits::new(&with(&options), Split::Train, MIB, ByteCount(0), 1).read_ahead {
+            match Limits::new(&with(&options), Split::Train, &single(MIB), ByteCount(0), 1)
+                .read_ahead
+            {
                 ReadAhead::Chunked { chunk: 64, stagger } => stagger.as_millis(),
                 other => panic!("{other:?}"),
             }
@@ -189,7 +198,7 @@ mod tests {
             "train.computation_time=0.25",
             "evaluation.eval_time=0.5",
         ]);
-        let limits = |split| Limits::new(&workload, split, MIB, ByteCount(0), 1);
+        let limits = |split| Limits::new(&workload, split, &single(MIB), ByteCount(0), 1);
         assert_eq!(limits(Split::Train).byte_budget, ByteCount(2 * 24 * MIB));
         assert_eq!(limits(Split::Valid).byte_budget, ByteCount(2 * 48 * MIB));
         let ReadAhead::Chunked { stagger, .. } = limits(Split::Valid).read_ahead else {
@@ -203,8 +212,8 @@ mod tests {
         let held = |options: &[&str], budget| {
             let readers = ["reader.read_threads=4", "reader.prefetch_size=2"];
             let options = [&readers[..], options].concat();
-            Limits::new(&with(&options), Split::Train, 1000, ByteCount(budget), 1)
-                .most_files_held(24, 1, 1000)
+            Limits::new(&with(&options), Split::Train, &single(1000), ByteCount(budget), 1)
+                .most_pieces_held(24, &single(1000))
         };
         assert_eq!(held(&[], MIB), 4 * 64 + 4 * 24);
         assert_eq!(held(&[], 100_000), 100);
@@ -223,9 +232,10 @@ mod tests {
             workload.reader.read_threads = u32::MAX;
             workload.reader.prefetch_size = u32::MAX;
             workload.storage.prefetch_window = u32::MAX;
-            let limits = Limits::new(&workload, Split::Train, u64::from(u32::MAX), ByteCount(0), 1);
+            let large = single(u64::from(u32::MAX));
+            let limits = Limits::new(&workload, Split::Train, &large, ByteCount(0), 1);
             assert_eq!(limits.byte_budget, ByteCount(u64::MAX));
-            assert!(limits.most_files_held(workload.reader.batch_size, 1, 1) > 1 << 62);
+            assert!(limits.most_pieces_held(workload.reader.batch_size, &single(1)) > 1 << 62);
         }
     }
 }

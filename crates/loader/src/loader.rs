@@ -6,133 +6,26 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use feedrate_dataset::{FileFormat, Layout, Mismatch, Visit};
+use feedrate_dataset::Visit;
 use feedrate_metrics::units::ByteCount;
-use feedrate_storage::{ObjectKey, Store, StoreError};
 use feedrate_workload::Payload;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
-use crate::batch::{Arrival, Batch, Held, Landed};
+use crate::batch::{Arrival, Batch, Held};
 use crate::chunked::Chunked;
 use crate::feeder::Feeder;
 use crate::limits::{Limits, ReadAhead};
 use crate::pipeline::{Pipeline, Room};
-use crate::pool::BufferPool;
 use crate::preprocessing::{Preprocess, Preprocessing};
 use crate::ready::Ready;
 use crate::sliding::Sliding;
+use crate::source::{LoadError, Source};
 use crate::times::Times;
 use crate::turns::Turns;
-
-/// Why a batch could not be loaded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// A file could not be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A file is not what the generator must have written.
-    #[error("{key} is not what was generated: {mismatch}")]
-    Mismatch {
-        /// The file.
-        key: ObjectKey,
-        /// Where it differs.
-        mismatch: Mismatch,
-    },
-    /// The visits of the epoch were fewer than its batches need.
-    #[error("the epoch has no further batch")]
-    Exhausted,
-    /// The loader's task ended without a result.
-    #[error("the loader stopped: {0}")]
-    Stopped(String),
-}
-
-/// Files are to be verified, but none of their bytes are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "reader.payload is discard, so no byte is kept that could be verified. Leave verification off, \
-     or set reader.payload to land"
-)]
-pub struct NothingToVerify;
-
-/// Whether files whose bytes go the way of `payload` can be verified, if `verify` asks for that.
-///
-/// # Errors
-/// Bytes that are discarded cannot.
-pub fn check_payload(payload: Payload, verify: bool) -> Result<(), NothingToVerify> {
-    match payload {
-        Payload::Discard if verify => Err(NothingToVerify),
-        Payload::Discard | Payload::Land => Ok(()),
-    }
-}
-
-/// Where files come from and what they must be; shared by the loaders of a process.
-#[derive(Debug)]
-pub struct Source {
-    /// The store, with retries and counters around it.
-    pub store: Arc<dyn Store>,
-    /// Names of the files.
-    pub layout: Layout,
-    /// Sizes and contents of the files.
-    pub format: FileFormat,
-    /// Compare every byte that is kept with what the generator must have written; see
-    /// [`check_payload`].
-    pub verify: bool,
-    /// Buffers that files land in.
-    pub pool: Arc<BufferPool>,
-}
-
-impl Source {
-    /// Reads `file` and checks it where that is asked for. Tells how long the store took, too.
-    pub(crate) async fn read(
-        self: &Arc<Self>,
-        file: u64,
-        payload: Payload,
-    ) -> Result<(Body, Duration), LoadError> {
-        let key = self.layout.key(file);
-        if payload == Payload::Discard {
-            let asked = Instant::now();
-            let fetched = self.store.get_discarding(&key, None).await?;
-            return Ok((Body::Counted(fetched.bytes), asked.elapsed()));
-        }
-        let mut buffer = self.pool.take(self.format.file_len(file) as usize);
-        let asked = Instant::now();
-        self.store.get(&key, None, &mut buffer).await?;
-        let latency = asked.elapsed();
-        if !self.verify {
-            return Ok((Body::Kept(buffer), latency));
-        }
-        let source = Arc::clone(self);
-        tokio::task::spawn_blocking(move || match source.format.verify(file, &buffer) {
-            Ok(()) => Ok((Body::Kept(buffer), latency)),
-            Err(mismatch) => Err(LoadError::Mismatch { key, mismatch }),
-        })
-        .await
-        .map_err(|error| LoadError::Stopped(error.to_string()))?
-    }
-
-    /// Counts what `body` holds in `held` from here on.
-    pub(crate) fn arrival(&self, body: Body, held: &Arc<Held>) -> Arrival {
-        match body {
-            Body::Kept(bytes) => Arrival::Kept(Arc::new(Landed::new(bytes, &self.pool, held))),
-            Body::Counted(bytes) => Arrival::Counted(bytes),
-        }
-    }
-}
-
-/// What a read brought.
-#[derive(Debug)]
-pub(crate) enum Body {
-    /// The bytes.
-    Kept(Vec<u8>),
-    /// Their number.
-    Counted(u64),
-}
 
 /// The visits of one rank's epoch, in the order in which its batches need them.
 pub(crate) type Visits = Box<dyn Iterator<Item = Visit> + Send>;
@@ -280,7 +173,7 @@ struct Alone {
     payload: Payload,
     /// How long it works on each sample, if that takes time.
     times: Option<Times>,
-    /// The last file read and the position behind its last sample: it may serve the next batch too.
+    /// What was read last and the position behind its last sample: it may serve the next batch too.
     last: Option<(Arrival, u64)>,
     next_position: u64,
     held: Arc<Held>,
@@ -294,32 +187,41 @@ impl Alone {
         runtime: &Handle,
     ) -> Result<Batch, LoadError> {
         let end = self.next_position + batch_size;
-        let mut files: Vec<_> = self.last.iter().filter_map(|(file, _)| file.kept()).collect();
+        let mut pieces: Vec<_> = self.last.iter().filter_map(|(piece, _)| piece.kept()).collect();
         let mut covered = self.last.as_ref().map_or(self.next_position, |(_, behind)| *behind);
         let mut arrived = ByteCount(0);
-        self.work_on(self.next_position..covered.min(end));
+        let mut last_byte = Instant::now();
+        // Nothing overlaps, so work on one sample moves the reads of the next ones.
+        let mut worked = self.work_on(self.next_position..covered.min(end));
         while covered < end {
             let visit = self.visits.next().ok_or(LoadError::Exhausted)?;
-            let (body, _) = runtime.block_on(source.read(visit.file, self.payload))?;
-            let arrival = source.arrival(body, &self.held);
+            let read = runtime.block_on(source.read(&visit, self.payload, async {}))?;
+            if source.work.is_any() {
+                worked += read.last_byte.elapsed();
+            }
+            let arrival = source.arrival(read.body, &self.held);
             arrived += arrival.bytes();
             let before = covered;
-            covered = visit.first_position + visit.samples;
-            self.work_on(before..covered.min(end));
-            files.extend(arrival.kept());
+            covered = visit.positions().end;
+            worked += self.work_on(before..covered.min(end));
+            pieces.extend(arrival.kept());
             self.last = Some((arrival, covered));
+            last_byte = Instant::now();
         }
         if covered == end {
             self.last = None;
         }
         self.next_position = end;
-        Ok(Batch { files, samples: batch_size, arrived })
+        // As if all the work had been done behind the last byte.
+        let last_byte = (!worked.is_zero()).then(|| last_byte.checked_sub(worked)).flatten();
+        Ok(Batch { pieces, samples: batch_size, arrived, last_byte })
     }
 
-    /// Works on the samples at `positions`, which are read.
-    fn work_on(&mut self, positions: Range<u64>) {
-        if let Some(times) = &mut self.times {
-            thread::sleep(times.sum(positions.end - positions.start));
-        }
+    /// Works on the samples at `positions`, which are read, and tells how long.
+    fn work_on(&mut self, positions: Range<u64>) -> Duration {
+        let Some(times) = &mut self.times else { return Duration::ZERO };
+        let time = times.sum(positions.end - positions.start);
+        thread::sleep(time);
+        time
     }
 }

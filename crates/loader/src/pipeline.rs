@@ -7,7 +7,7 @@ use feedrate_dataset::Visit;
 
 use crate::batch::Held;
 use crate::limits::Limits;
-use crate::loader::Source;
+use crate::source::Source;
 
 /// Decides which file of a rank's epoch is asked for next, and when. Everything else (reading,
 /// counting bytes, forming batches in order, handing them over) is the [`Feeder`](crate::feeder)'s.
@@ -81,7 +81,7 @@ impl Room {
     /// the `taken` it has, needs it.
     pub(crate) fn has_place_for(&self, visit: &Visit, taken: u64) -> bool {
         let needed_next = visit.first_position < (taken + 1) * self.batch_size;
-        needed_next || self.held.bytes() + self.source.format.file_len(visit.file) <= self.budget
+        needed_next || self.held.bytes() + self.source.expected_bytes(visit) <= self.budget
     }
 
     /// The batch that needs `visit` first.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::batch::Batch;
-use crate::loader::LoadError;
+use crate::source::LoadError;
 
 /// Batches that wait for the rank. The feeder bounds them, see [`crate::Limits::ready_batches`].
 #[derive(Debug, Default)]

@@ -12,12 +12,12 @@ use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Layout};
 use feedrate_storage::{Fetched, Listed, MemoryStore, ObjectKey, Store, StoreError};
 pub use feedrate_workload::testing::workload;
-use feedrate_workload::{Split, Workload};
+use feedrate_workload::{Decode, Split, Workload};
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::{BufferPool, Source};
+use crate::{BufferPool, Known, Source, Work};
 
 /// A delay that does not end.
 pub const NEVER: Duration = Duration::MAX;
@@ -202,7 +202,17 @@ pub fn source(
 ) -> Arc<Source> {
     let (layout, format) = names_and_contents(workload, split);
     let store: Arc<dyn Store> = Arc::<WatchedStore>::clone(store);
-    Arc::new(Source { store, layout, format, verify, pool: BufferPool::new() })
+    let cut = format.cut();
+    Arc::new(Source {
+        store,
+        layout,
+        format,
+        known: Known::AsMade,
+        cut,
+        range_bytes: None,
+        work: Work::new(verify, workload.reader.decode == Decode::Full, Arc::default(), 2),
+        pool: BufferPool::new(),
+    })
 }
 
 fn names_and_contents(workload: &Workload, split: Split) -> (Layout, FileFormat) {

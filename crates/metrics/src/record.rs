@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::decode::DecodeSummary;
 use crate::process::{ProcessUsage, WaitingCpu};
 use crate::requests::RequestSummary;
 use crate::units::{ByteCount, Seconds};
@@ -58,6 +59,10 @@ pub struct StepRecord {
     /// From arriving at the step's barrier to leaving it. Inside the block's time, in no other
     /// figure of the step.
     pub barrier: Seconds,
+    /// The part of `wait` in which every byte was there and readers still worked on samples: decoding,
+    /// verification, `reader.preprocess_time`.
+    #[serde(default, skip_serializing_if = "Seconds::is_zero")]
+    pub work: Seconds,
 }
 
 impl StepRecord {
@@ -180,6 +185,9 @@ pub struct RunRecord {
     /// All requests of trainings and evaluations up to now, over all processes. Counts and histograms
     /// hold both: a request does not know which set its file is of.
     pub requests: RequestSummary,
+    /// What was decoded, over all processes; nothing where `reader.decode` is `none`.
+    #[serde(default)]
+    pub decoded: DecodeSummary,
     /// CPU and memory of all processes: the sums, and the age of the oldest.
     pub process: ProcessUsage,
     /// The processes, in the order of their first ranks.
@@ -188,7 +196,7 @@ pub struct RunRecord {
     /// How busy the CPUs were while ranks waited for batches of a training, over all processes; waits in
     /// evaluations do not count.
     pub waiting_cpu: WaitingCpu,
-    /// The most files that the readers of all ranks can hold at once ÷ the files of the data set, for
+    /// The most samples that the readers of all ranks can hold at once ÷ the samples of the data set, for
     /// the report's warning.
     pub window_share_of_epoch: f64,
     /// The bound of the batches' memory in a process that was in force; of the processes, the largest.

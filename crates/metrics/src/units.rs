@@ -62,6 +62,11 @@ impl fmt::Display for ByteCount {
 pub struct Seconds(pub f64);
 
 impl Seconds {
+    /// Whether it is no time at all.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0.0
+    }
+
     /// The same time in milliseconds.
     pub fn millis(self) -> f64 {
         self.0 * 1e3

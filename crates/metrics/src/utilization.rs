@@ -127,6 +127,7 @@ pub(crate) mod tests {
             compute: Seconds(compute),
             drawn: Seconds(compute),
             barrier: Seconds(barrier),
+            work: Seconds(0.0),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the ranks waited for in training, by the criteria of the design: client-bound when the CPUs were busy
-//! while ranks waited, barrier-bound when most of the lost time lies in barriers, else
-//! storage-bound.
+//! while ranks waited, barrier-bound when most of the lost time lies in barriers, decode-bound when most
+//! of it is work on samples that were there, else storage-bound.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,8 @@ use crate::units::Seconds;
 const CLIENT_BOUND_FROM: f64 = 0.90;
 /// Barriers are the limit from this share of the lost time on.
 const BARRIER_BOUND_ABOVE: f64 = 0.50;
+/// Work on samples is the limit from this share of the lost time on.
+const DECODE_BOUND_ABOVE: f64 = 0.50;
 /// Less waiting than this, as sampled, says nothing about the CPUs: they are looked at every 10 ms.
 const WAITED_AT_LEAST: Seconds = Seconds(0.1);
 /// Below this share of lost time there is nothing to blame.
@@ -28,6 +30,9 @@ pub enum Verdict {
     ClientBound,
     /// More than half of the lost time was spent in the per-step barrier.
     BarrierBound,
+    /// More than half of the lost time every byte of the batch was there, and readers still worked on
+    /// its samples.
+    DecodeBound,
     /// Ranks waited for bytes while CPUs were free.
     StorageBound,
 }
@@ -39,6 +44,7 @@ impl Verdict {
             Self::AcceleratorBound => "accelerator-bound",
             Self::ClientBound => "client-bound",
             Self::BarrierBound => "barrier-bound",
+            Self::DecodeBound => "decode-bound",
             Self::StorageBound => "storage-bound",
         }
     }
@@ -53,6 +59,8 @@ pub struct TimeShares {
     pub compute: Seconds,
     /// Waiting for batches.
     pub wait: Seconds,
+    /// The part of it in which readers worked on samples whose bytes were there.
+    pub work: Seconds,
     /// Waiting for the other ranks.
     pub barrier: Seconds,
     /// Sleeps that took longer than drawn.
@@ -68,6 +76,7 @@ impl TimeShares {
             for step in rank.blocks.iter().flat_map(|block| &block.steps) {
                 shares.compute += step.drawn;
                 shares.wait += step.wait;
+                shares.work += step.work;
                 shares.barrier += step.barrier;
                 shares.overshoot += step.compute - step.drawn;
             }
@@ -98,6 +107,9 @@ pub fn verdict(run: &RunRecord) -> Option<Verdict> {
     if shares.barrier.0 > BARRIER_BOUND_ABOVE * lost.0 {
         return Some(Verdict::BarrierBound);
     }
+    if shares.work.0 > DECODE_BOUND_ABOVE * lost.0 {
+        return Some(Verdict::DecodeBound);
+    }
     Some(Verdict::StorageBound)
 }
 
@@ -112,6 +124,7 @@ pub fn first_byte_share(requests: &RequestSummary) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::DecodeSummary;
     use crate::process::{ProcessUsage, WaitingCpu};
     use crate::record::{CacheDrops, EpochRecord, Stamp};
     use crate::requests::LatencySummary;
@@ -131,6 +144,7 @@ mod tests {
             time_to_first_step: None,
             epochs: vec![EpochRecord { epoch: 1, ranks: vec![rank(0, vec![steps])] }],
             requests: RequestSummary::default(),
+            decoded: DecodeSummary::default(),
             process: ProcessUsage::default(),
             processes: Vec::new(),
             waiting_cpu: WaitingCpu { waited: Seconds(1.0), cpu: Seconds(2.0 * busy), cpus: 2.0 },
@@ -142,6 +156,19 @@ mod tests {
     #[test]
     fn less_than_a_percent_lost_blames_nobody_even_on_busy_cpus() {
         assert_eq!(verdict(&run(0.0005, 0.0, 1.0)), Some(Verdict::AcceleratorBound));
+    }
+
+    #[test]
+    fn most_of_the_lost_time_working_on_samples_is_decode_bound() {
+        let with = |work| {
+            let mut run = run(0.1, 0.0, 0.2);
+            for step in &mut run.epochs[0].ranks[0].blocks[0].steps {
+                step.work = Seconds(work);
+            }
+            verdict(&run)
+        };
+        assert_eq!(with(0.06), Some(Verdict::DecodeBound));
+        assert_eq!(with(0.04), Some(Verdict::StorageBound));
     }
 
     #[test]

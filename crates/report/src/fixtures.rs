@@ -110,6 +110,7 @@ fn step(wait: f64, compute: f64, barrier: f64) -> StepRecord {
         compute: Seconds(compute),
         drawn: Seconds(compute),
         barrier: Seconds(barrier),
+        work: Seconds(0.0),
     }
 }
 
@@ -143,6 +144,7 @@ fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> 
         evaluation_steps: 0,
         cache_drops: CacheDrops::default(),
         time_to_first_step: Some(Seconds(0.25)),
+        decoded: feedrate_metrics::decode::DecodeSummary::default(),
         requests: RequestSummary {
             gets,
             bytes,

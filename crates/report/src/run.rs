@@ -192,6 +192,9 @@ impl fmt::Display for RunReport {
             text::fixed(last.max, 2),
             text::fixed(first.p50, 2),
         )?;
+        if let Some(decoding) = figures.decoding_in_words() {
+            writeln!(f, "  decoding       {decoding}")?;
+        }
         writeln!(f, "  retries        {}", figures.retries_in_words())?;
         writeln!(f, "  waited for     {}", figures.verdict_in_words())?;
         for (how, rank) in [("slowest", &figures.slowest_rank), ("fastest", &figures.fastest_rank)]

@@ -38,4 +38,4 @@ pub use retry::{RetryPolicy, Retrying};
 pub use s3::{OpenError, S3Settings, S3Store};
 pub use simulated::SimulatedStore;
 pub use store::{Fetched, Listed, Store};
-pub use upload::{PartPlace, PartTag, Upload, UploadId, UploadedPart};
+pub use upload::{PartPlace, PartTag, Upload, UploadId, UploadedPart, part_bytes};

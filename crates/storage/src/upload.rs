@@ -269,8 +269,9 @@ impl Drop for Upload {
     }
 }
 
-/// The size of the parts of an object of `bytes`: whole MiB, so that they begin where pages do.
-fn part_bytes(bytes: u64) -> u64 {
+/// The size of the parts of an object of `bytes`, as an [`Upload`] takes them: whole MiB, so that they
+/// begin where pages do.
+pub fn part_bytes(bytes: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     let least = bytes.div_ceil(MOST_PARTS).div_ceil(MIB).saturating_mul(MIB);
     least.max(LEAST_PART_BYTES)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Layout};
-use feedrate_loader::{BufferPool, Source};
+use feedrate_loader::{BufferPool, Known, Source, Work};
 use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
@@ -74,7 +74,17 @@ fn source(workload: &Workload, runtime: &Runtime) -> Source {
             .block_on(store.put(&layout.key(file), Bytes::from(bytes)))
             .expect("memory takes what it is given");
     }
-    Source { store: Arc::new(store), layout, format, verify: false, pool: BufferPool::new() }
+    let cut = format.cut();
+    Source {
+        store: Arc::new(store),
+        layout,
+        format,
+        known: Known::AsMade,
+        cut,
+        range_bytes: None,
+        work: Work::none(),
+        pool: BufferPool::new(),
+    }
 }
 
 fn main() {

@@ -81,16 +81,19 @@ impl Accelerator {
             let batch = next_batch(&mut self.loader)?;
             let taken = Moment::now();
             let (drawn, computed) = self.compute(taken);
+            let wait = taken - asked;
+            let worked = batch.last_byte().map_or(0.0, |last| last.elapsed().as_secs_f64());
             samples += batch.samples();
             bytes += batch.arrived();
             // Its memory is for the batches to come, also while this rank waits for others.
             drop(batch);
             let met = meet_others(computed)?;
             let step = StepRecord {
-                wait: taken - asked,
+                wait,
                 compute: computed - taken,
                 drawn,
                 barrier: met - computed,
+                work: Seconds(worked.min(wait.0)),
             };
             step_done(&step);
             steps.push(step);

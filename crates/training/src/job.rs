@@ -1,7 +1,7 @@
 //! A whole training, as one process takes part in it: its ranks as threads, epochs one after the other,
 //! records gathered on rank 0.
 //!
-//! Records take memory, each step of each rank its part: 32 bytes where it runs, until the epoch is over;
+//! Records take memory, each step of each rank its part: 40 bytes where it runs, until the epoch is over;
 //! some 80 to 120 bytes as the JSON by which it then goes to rank 0, until that has read it; and up to
 //! 64 bytes in the record of the run, which stays on rank 0 with all epochs. An observer that writes
 //! that record needs what it makes of it beside this. So 10 million steps in an epoch (a large set in
@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use feedrate_loader::{LoadError, NothingToVerify, Source, check_payload};
+use feedrate_metrics::decode::DecodeSummary;
 use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
 use feedrate_metrics::record::{
     CacheDrops, EpochRecord, ProcessRecord, RankEpoch, RunRecord, Stamp,
@@ -32,7 +33,7 @@ use tokio::runtime::Handle;
 use crate::clock::{Moment, wake_exactly};
 use crate::epoch::{self, Stopped};
 use crate::page_cache::{self, OnHost, PageCache};
-use crate::phase::{Phase, limits};
+use crate::phase::{Phase, limits, piece_sizes};
 use crate::progress::Progress;
 use crate::report::{ProcessShare, RankReport, add_up};
 use crate::waiting::{Others, Sampler, Waiting};
@@ -170,7 +171,8 @@ fn run_with<W: World + 'static>(
     progress: Arc<Progress>,
     page_cache: PageCache,
 ) -> Result<Option<RunRecord>, RunError> {
-    let verify = job.source.verify || job.evaluation.as_ref().is_some_and(|set| set.source.verify);
+    let verify =
+        job.source.work.verify || job.evaluation.as_ref().is_some_and(|set| set.source.work.verify);
     let verifiable = check_payload(job.workload.reader.payload, verify);
     let Some(first) = worlds.first() else { return Ok(None) };
     if let Err(error) = verifiable {
@@ -399,6 +401,7 @@ impl Shared {
             time_to_first_step: None,
             epochs: Vec::new(),
             requests: RequestSummary::default(),
+            decoded: DecodeSummary::default(),
             process: ProcessUsage::default(),
             processes: Vec::new(),
             waiting_cpu: WaitingCpu::default(),
@@ -433,12 +436,8 @@ impl Shared {
     /// What this process has until now.
     fn process_share(&self) -> ProcessShare {
         let Job { workload, schedule, source, requests, host, .. } = &self.job;
-        let mean_file = source.format.total_bytes() / source.format.files().max(1);
-        let of_a_rank = self.training.limits.most_files_held(
-            schedule.batch_size,
-            workload.dataset.num_samples_per_file,
-            mean_file,
-        );
+        let pieces = piece_sizes(workload, source);
+        let of_a_rank = self.training.limits.most_pieces_held(schedule.batch_size, &pieces);
         let Here { first, ranks } = self.here;
         ProcessShare {
             record: ProcessRecord {
@@ -448,8 +447,9 @@ impl Shared {
                 usage: ProcessUsage::current().unwrap_or_default(),
             },
             requests: requests.snapshot(),
+            decoded: source.work.stats.summary(),
             waiting_cpu: self.sampler.sums(),
-            most_files: of_a_rank.saturating_mul(u64::from(ranks)),
+            most_samples: of_a_rank as f64 * pieces.mean_samples * f64::from(ranks),
             byte_budget: self.job.most_held(ranks),
         }
     }
@@ -466,8 +466,8 @@ impl Shared {
         let (ranks, shares): (Vec<RankEpoch>, Vec<_>) =
             reports.into_iter().map(|report| (report.epoch, report.process)).unzip();
         run.epochs.push(EpochRecord { epoch, ranks });
-        let files = self.job.workload.dataset.num_files_train;
-        add_up(run, shares.into_iter().flatten().collect(), files);
+        let samples = self.job.schedule.samples;
+        add_up(run, shares.into_iter().flatten().collect(), samples);
         if let (None, Some(moment), Ok(usage)) =
             (run.time_to_first_step, first_step_over, ProcessUsage::current())
         {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use feedrate_dataset::{Plan, Visit};
-use feedrate_loader::{Limits, Loader, Preprocess, Source, Stream, Times, Turns};
-use feedrate_workload::{Schedule, Workload};
+use feedrate_loader::{Limits, Loader, PieceSizes, Preprocess, Source, Stream, Times, Turns};
+use feedrate_workload::{Schedule, Shuffle, Workload};
 use tokio::runtime::Handle;
 
 use crate::Job;
@@ -28,7 +28,8 @@ impl Phase {
         ranks_here: u32,
     ) -> Self {
         let limits = limits(job, &schedule, source, ranks_here);
-        let turns = turns(&job.workload, &schedule, &limits, ranks_here);
+        let pieces = piece_sizes(&job.workload, source);
+        let turns = turns(&job.workload, &schedule, &pieces, &limits, ranks_here);
         Self { schedule, source: Arc::clone(source), limits, turns }
     }
 
@@ -61,23 +62,33 @@ impl Phase {
         entropy: u64,
         rank: u32,
     ) -> impl Iterator<Item = Visit> + Send + 'static {
-        let plan = Plan::new(workload, &self.schedule, epoch, entropy);
-        plan.visits(rank, 0..plan.samples_per_rank())
+        Plan::new(workload, &self.schedule, &self.source.cut, epoch, entropy).visits(rank)
     }
 }
 
 /// The limits of the loader of each of this process's ranks as it goes through a set. Sets are gone
 /// through one after the other, so the memory for batches serves each in turn.
 pub(crate) fn limits(job: &Job, schedule: &Schedule, source: &Source, ranks_here: u32) -> Limits {
-    let largest = source.format.largest_file();
-    Limits::new(&job.workload, schedule.split, largest, job.byte_budget, ranks_here)
+    let pieces = piece_sizes(&job.workload, source);
+    Limits::new(&job.workload, schedule.split, &pieces, job.byte_budget, ranks_here)
+}
+
+/// The pieces that the ranks read of `source`.
+pub(crate) fn piece_sizes(workload: &Workload, source: &Source) -> PieceSizes {
+    source.piece_sizes(workload.reader.sample_shuffle != Shuffle::Off)
 }
 
 /// The order of GETs among the ranks of this process, from what their accelerators consume.
-fn turns(workload: &Workload, schedule: &Schedule, limits: &Limits, ranks_here: u32) -> Arc<Turns> {
+fn turns(
+    workload: &Workload,
+    schedule: &Schedule,
+    pieces: &PieceSizes,
+    limits: &Limits,
+    ranks_here: u32,
+) -> Arc<Turns> {
     let samples_per_step = schedule.batch_size as f64 * f64::from(ranks_here);
-    let files_per_step = samples_per_step / workload.dataset.num_samples_per_file as f64;
+    let pieces_per_step = samples_per_step / pieces.mean_samples;
     let seconds_per_step = workload.step_time(schedule.split).mean().abs();
-    let most = limits.most_files_ahead().saturating_mul(u64::from(ranks_here));
-    Turns::new(ranks_here, files_per_step / seconds_per_step, most as usize)
+    let most = limits.most_pieces_ahead().saturating_mul(u64::from(ranks_here));
+    Turns::new(ranks_here, pieces_per_step / seconds_per_step, most as usize)
 }

@@ -5,7 +5,7 @@ use feedrate_report::Origin;
 use super::{note_warnings, runtime};
 use crate::args::{DatagenArgs, StoreArgs, WorkloadArgs};
 use crate::crew::Crew;
-use crate::data::{Generated, generate_into};
+use crate::data::{Generated, Generation};
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::output::{say, say_json};
@@ -29,9 +29,17 @@ fn generate(args: &DatagenArgs, environment: &Environment, crew: &Crew) -> anyho
     })?;
     let runtime = runtime()?;
     crew.watch_signals(runtime.handle(), "files that were stored stay where they are");
-    let parts =
-        crew.collect(|| generate_into(&access, &workload, crew.part(), runtime.handle(), quiet))?;
+    let generation = Generation {
+        access: &access,
+        workload: &workload,
+        resume: args.resume,
+        runtime: runtime.handle(),
+        quiet,
+    };
+    crew.share(|| generation.prepare())?;
+    let parts = crew.collect(|| generation.make(crew.part()))?;
     let Some(all) = parts.into_iter().reduce(Generated::and) else { return Ok(Outcome::Finished) };
+    generation.conclude()?;
     if args.show.json {
         say_json(&all)?;
     } else {

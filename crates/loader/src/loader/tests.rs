@@ -9,7 +9,8 @@ use std::thread;
 
 use bytes::Bytes;
 use feedrate_dataset::Plan;
-use feedrate_workload::{Schedule, Split, Workload};
+use feedrate_storage::{ObjectKey, Store};
+use feedrate_workload::{Schedule, Shuffle, Split, Workload};
 use proptest::prelude::*;
 
 use super::*;
@@ -55,8 +56,9 @@ impl Rig {
     }
 
     fn limits(&self) -> Limits {
-        let largest = self.source.format.largest_file();
-        Limits::new(&self.workload, Split::Train, largest, self.process_budget, self.schedule.ranks)
+        let pieces = self.source.piece_sizes(self.workload.reader.sample_shuffle != Shuffle::Off);
+        let (budget, ranks) = (self.process_budget, self.schedule.ranks);
+        Limits::new(&self.workload, Split::Train, &pieces, budget, ranks)
     }
 
     fn loader(&self) -> Loader {
@@ -71,18 +73,16 @@ impl Rig {
     }
 
     fn plan(&self) -> Plan {
-        Plan::new(&self.workload, &self.schedule, 1, 0)
+        Plan::new(&self.workload, &self.schedule, &self.source.cut, 1, 0)
     }
 
     fn start(&self, loader: &mut Loader, rank: u32) {
-        let plan = self.plan();
-        loader.start_epoch(plan.visits(rank, 0..plan.samples_per_rank()));
+        loader.start_epoch(self.plan().visits(rank));
     }
 
     /// The files of a rank's visits, in order.
     fn visited(&self, rank: u32) -> Vec<u64> {
-        let plan = self.plan();
-        plan.visits(rank, 0..plan.samples_per_rank()).map(|visit| visit.file).collect()
+        self.plan().visits(rank).map(|visit| visit.file).collect()
     }
 
     fn asked_for(&self) -> Vec<ObjectKey> {
@@ -116,13 +116,15 @@ impl Rig {
             let batch = loader.next_batch().unwrap();
             assert_eq!(batch.samples(), self.schedule.batch_size);
             let positions = step * batch.samples()..(step + 1) * batch.samples();
-            let mut expected: Vec<u64> =
-                positions.map(|position| plan.sample(rank, position).file).collect();
-            expected.dedup();
-            let mut found = batch.files();
+            let expected = plan.visits(rank).filter(|visit| {
+                let served = visit.positions();
+                served.start < positions.end && positions.start < served.end
+            });
+            let mut found = batch.buffers();
             if self.workload.reader.payload == Payload::Land {
-                for file in expected {
-                    assert!(self.source.format.verify(file, found.next().unwrap()).is_ok());
+                for Visit { file, samples, .. } in expected {
+                    let found = found.next().unwrap();
+                    assert_eq!(self.source.format.verify(file, samples, found), Ok(()));
                 }
             }
             assert_eq!(found.next(), None);

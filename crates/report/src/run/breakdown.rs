@@ -13,6 +13,10 @@ pub struct Breakdown {
     pub compute_ms_per_step: f64,
     /// Waiting for a batch.
     pub wait_ms_per_step: f64,
+    /// The part of it in which every byte was there and readers worked on samples: decoding,
+    /// verification, `reader.preprocess_time`.
+    #[serde(default)]
+    pub work_ms_per_step: f64,
     /// Waiting for the other ranks.
     pub barrier_ms_per_step: f64,
     /// What the sleep took beyond the drawn time.
@@ -27,6 +31,9 @@ pub struct Breakdown {
     pub overshoot_percent: f64,
     /// The rest: between the steps, and around the loop.
     pub other_percent: f64,
+    /// Readers' work on samples that were there, in the lost time; `None` when none was lost.
+    #[serde(default)]
+    pub work_percent_of_lost: Option<f64>,
     /// Barriers in the lost time (everything but drawn compute); `None` when none was lost.
     pub barrier_percent_of_lost: Option<f64>,
     /// How busy the CPUs were while ranks waited; `None` when no waiting was sampled.
@@ -48,11 +55,12 @@ impl Breakdown {
         let per_step = |seconds: f64| 1e3 * seconds / steps as f64;
         let percent = |seconds: f64| 100.0 * seconds / shares.total.0;
         let lost = shares.lost().0;
-        let TimeShares { compute, wait, barrier, overshoot, .. } = shares;
+        let TimeShares { compute, wait, work, barrier, overshoot, .. } = shares;
         Some(Self {
             steps,
             compute_ms_per_step: per_step(compute.0),
             wait_ms_per_step: per_step(wait.0),
+            work_ms_per_step: per_step(work.0),
             barrier_ms_per_step: per_step(barrier.0),
             overshoot_ms_per_step: per_step(overshoot.0),
             compute_percent: percent(compute.0),
@@ -60,6 +68,7 @@ impl Breakdown {
             barrier_percent: percent(barrier.0),
             overshoot_percent: percent(overshoot.0),
             other_percent: percent((lost - wait.0 - barrier.0) - overshoot.0),
+            work_percent_of_lost: (lost > 0.0).then(|| 100.0 * work.0 / lost),
             barrier_percent_of_lost: (lost > 0.0).then(|| 100.0 * barrier.0 / lost),
             waiting_cpu_busy_percent: record.waiting_cpu.busy_share().map(|share| 100.0 * share),
             first_byte_percent_of_get: first_byte_share(&record.requests)
@@ -84,6 +93,11 @@ impl Breakdown {
                 "each other: barrier-bound, {:.0} % of the lost time lies in barriers \
                  (criterion: more than 50 %)",
                 self.barrier_percent_of_lost.unwrap_or_default()
+            ),
+            Verdict::DecodeBound => format!(
+                "readers: decode-bound, {:.0} % of the lost time every byte was there and readers \
+                 worked on samples (criterion: more than 50 %)",
+                self.work_percent_of_lost.unwrap_or_default()
             ),
             Verdict::StorageBound => format!("storage: storage-bound, {}", self.storage_shares()),
         }
@@ -137,6 +151,7 @@ mod tests {
             (Verdict::AcceleratorBound, "less than 1 %"),
             (Verdict::ClientBound, "at least 90 %"),
             (Verdict::BarrierBound, "more than 50 %"),
+            (Verdict::DecodeBound, "worked on samples"),
             (Verdict::StorageBound, "before the first byte"),
         ] {
             let text = breakdown.explain(verdict);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use feedrate_metrics::decode::DecodeSummary;
 use feedrate_metrics::record::{CacheDrops, EpochRecord, RetryCounts};
 use feedrate_metrics::requests::{EndpointCounts, LatencySummary};
 use feedrate_metrics::stats::{all_known, mean, stdev};
@@ -88,6 +89,9 @@ pub struct RunFigures {
     /// Each of them, that of rank 0 first.
     #[serde(default)]
     pub per_node: Vec<NodeFigures>,
+    /// What was decoded; `None` where nothing was.
+    #[serde(default)]
+    pub decoded: Option<DecodeSummary>,
     /// Where the time went.
     pub breakdown: Option<Breakdown>,
     /// Repeated attempts by kind.
@@ -220,6 +224,7 @@ impl RunFigures {
             fastest_rank,
             nodes: Some(report.nodes.count() as u32),
             per_node: NodeFigures::of(report),
+            decoded: Some(record.decoded).filter(|decoded| decoded.pieces > 0),
             breakdown: Breakdown::of(record),
             retries_by_kind: record.requests.retries.clone(),
             time_to_first_step_seconds: record.time_to_first_step,
@@ -274,6 +279,18 @@ impl RunFigures {
     }
 
     /// `3: 2 × 503, 1 × reset`
+    /// What decoding took, apart from reading.
+    pub(crate) fn decoding_in_words(&self) -> Option<String> {
+        let DecodeSummary { pieces, bytes, time } = self.decoded?;
+        let waited = self.breakdown.as_ref().map_or(0.0, |breakdown| breakdown.work_ms_per_step);
+        Some(format!(
+            "{pieces} reads, {bytes}, {:.3} ms each, {:.1} s of all threads; ranks waited {waited:.3} ms \
+             a step for it",
+            1e3 * time.0 / pieces as f64,
+            time.0,
+        ))
+    }
+
     pub(crate) fn retries_in_words(&self) -> String {
         match self.retries {
             None => UNKNOWN.to_owned(),

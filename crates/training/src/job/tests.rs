@@ -185,13 +185,14 @@ fn files_that_do_not_divide_by_the_ranks_end_in_the_same_steps_on_each() {
 
 #[test]
 fn a_step_takes_the_memory_that_the_story_of_this_module_tells() {
-    assert_eq!(size_of::<StepRecord>(), 32);
+    assert_eq!(size_of::<StepRecord>(), 40);
     for drawn in [0.05, 0.050_012_345_678_901_234] {
         let step = StepRecord {
             wait: Seconds(0.000_012_345),
             compute: Seconds(0.050_061_234),
             drawn: Seconds(drawn),
             barrier: Seconds(0.000_123_456),
+            work: Seconds(0.0),
         };
         let json = serde_json::to_string(&step).unwrap();
         assert!((75..=120).contains(&json.len()), "{json}");

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use anyhow::{Context, anyhow, bail};
-use feedrate_dataset::{FileFormat, Layout, Part};
+use feedrate_dataset::{FileFormat, Layout};
 use feedrate_metrics::process::available_memory;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::plan::Planned;
 use crate::args::SweepArgs;
 use crate::commands::datagen::command_line;
-use crate::data::{find, generate_into, is_missing, splits};
+use crate::data::{Generation, find, is_missing, splits};
 use crate::environment::Environment;
 use crate::output::note;
 use crate::store::Access;
@@ -130,8 +130,8 @@ pub(super) fn provide(
             Some(_)
                 if access.shown.embedded || args.generate || workload.workflow.generate_data =>
             {
-                let part = Part::default();
-                note(quiet, generate_into(access, workload, part, runtime, quiet)?);
+                let generation = Generation { access, workload, resume: false, runtime, quiet };
+                note(quiet, generation.alone()?);
             }
             Some(what) => {
                 let files = workload.dataset.num_files_train;
@@ -160,10 +160,12 @@ fn lacking(
     }
     let store = access.open(RequestStats::new().into())?;
     let dataset = &workload.dataset;
+    let formats = FileFormat::both(dataset)?;
     let evaluated = workload.workflow.evaluates().then_some(Split::Valid);
-    for split in [Some(Split::Train), evaluated].into_iter().flatten() {
-        match runtime.block_on(find(&*store, workload, split, access.prefix())) {
-            Ok(layout) if exactly && layout.total() != dataset.files(split) => {
+    let wanted = [Some(Split::Train), evaluated].into_iter().flatten();
+    for (split, format) in wanted.zip(&formats) {
+        match runtime.block_on(find(&*store, workload, format, split, access.prefix())) {
+            Ok((layout, _)) if exactly && layout.total() != dataset.files(split) => {
                 return Ok(Some(format!(
                     "only a set of {} files is in {} of {}, which may be another workload's: a set of \
                      {} files is needed",

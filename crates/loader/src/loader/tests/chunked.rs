@@ -1,3 +1,5 @@
+use tokio::time::Instant;
+
 use super::*;
 
 /// Files of batch 2 in ascending order, read in chunks.
@@ -174,7 +176,7 @@ fn both_pipelines_make_the_same_batches_of_the_same_samples() {
         let batches: Vec<Vec<Vec<u8>>> = loaders
             .iter_mut()
             .flat_map(|loader| std::iter::from_fn(move || loader.next_batch().ok()))
-            .map(|batch| batch.files().map(<[u8]>::to_vec).collect())
+            .map(|batch| batch.buffers().map(<[u8]>::to_vec).collect())
             .collect();
         assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), 144);
         (batches, rig.store.asked())

@@ -1,4 +1,5 @@
 use super::*;
+use crate::{NothingToVerify, check_payload};
 
 const WAYS: [&[&str]; 3] = [
     &["reader.pipeline=sliding", "reader.read_threads=2"],
@@ -22,7 +23,7 @@ fn discarded_bytes_are_counted_and_nothing_is_kept_of_them() {
         rig.start(&mut loader, 0);
         let (mut samples, mut arrived) = (0, 0);
         while let Ok(batch) = loader.next_batch() {
-            assert_eq!(batch.files().count(), 0);
+            assert_eq!(batch.buffers().count(), 0);
             samples += batch.samples();
             arrived += batch.arrived().0;
             rig.runtime.pass(SETTLED);

@@ -8,7 +8,7 @@ fn elapsed(options: &[&str]) -> (Rig, Duration) {
     let options = [options, &["reader.batch_size=4", "train.computation_time=0"]].concat();
     let rig = Rig::with_store(&options, 1, |store| store.delayed(|_, _| MILLI));
     let mut loader = rig.loader();
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     rig.start(&mut loader, 0);
     rig.take_all(&mut loader, 0);
     (rig, start.elapsed())
@@ -87,7 +87,7 @@ fn a_file_of_several_batches_is_worked_on_batch_by_batch_without_readers() {
     let mut loader = rig.loader();
     rig.start(&mut loader, 0);
     for _ in 0..3 {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         loader.next_batch().unwrap();
         assert_takes(start.elapsed(), 40 * MILLI, "a batch of 4");
     }
