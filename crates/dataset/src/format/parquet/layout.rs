@@ -103,10 +103,15 @@ impl Layout {
         }
     }
 
-    /// What a file would have if nothing was compressed, and of texts the longest ones that are common.
+    /// What a file would have with row groups like the first one, if nothing was compressed.
     fn about(&self) -> u64 {
-        let row: u64 = self.columns.iter().map(|column| column.values.about_bytes()).sum();
-        self.groups.rows().saturating_mul(row)
+        let rows = self.groups.iter().next().unwrap_or(0..1);
+        let len = rows.end - rows.start;
+        let about = |chunk: &Chunk<'_>| len.saturating_mul(chunk.column.values.about_bytes());
+        let chunks = self.chunks(rows);
+        let group: u64 =
+            chunks.map(|chunk| chunk.len().map_or_else(|| about(&chunk), |len| len.plain)).sum();
+        (u128::from(group) * u128::from(self.groups.rows()) / u128::from(len)) as u64
     }
 
     /// Lengths of a column chunk, where all can be told.

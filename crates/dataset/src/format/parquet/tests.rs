@@ -184,6 +184,9 @@ fn compressed_files_hold_the_same_values() {
         let parquet = parquet(&set);
         let bytes = made(&parquet, 1);
         assert_eq!(read(&bytes).0, expected, "{compression:?}");
+        let Length::About(about) = parquet.length(1) else { panic!("there are texts") };
+        let part = bytes.len() as f64 / about as f64;
+        assert!((0.8..1.1).contains(&part), "{compression:?}: {part} of what was said");
         assert_eq!(parquet.decode(1, 0..1300, &bytes), Ok(()), "{compression:?}");
         let footer = footer(&Footers::new(&set, None), &bytes).unwrap();
         for (index, group) in footer.groups().iter().enumerate() {
