@@ -11,11 +11,13 @@ use feedrate_dataset::{
     GenerateSummary, Layout, MadeSet, Manifest, Odd, Part, Present, Stored, TrustError, discover,
     generate, remove, trusted,
 };
-use feedrate_loader::{BufferPool, Known, Source, Work};
+use feedrate_loader::{BufferPool, Columns, Known, RowGroups, Source, Work};
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::{ByteCount, GIB};
 use feedrate_storage::Store;
-use feedrate_workload::{Decode, RangeSize, Schedule, Split, Target, Workload};
+use feedrate_workload::{
+    Decode, Format, ParquetColumn, RangeSize, Schedule, Split, Target, Workload,
+};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
@@ -275,6 +277,8 @@ pub(crate) struct FoundSet {
     pub(crate) layout: Layout,
     pub(crate) known: Known,
     pub(crate) cut: Cut,
+    /// Bytes of the wanted columns of a sample, where not all of a file is read.
+    pub(crate) wanted_bytes_per_sample: Option<f64>,
 }
 
 impl Input {
@@ -288,7 +292,7 @@ impl Input {
     ) -> anyhow::Result<Self> {
         let mut notes = Vec::new();
         let mut manifest = None;
-        let input = Self::with(access, workload, verify, |store, split, format| {
+        let input = Self::with(access, workload, verify, |store, split, format, columns| {
             if manifest.is_none() && workload.reads_storage() {
                 let read = runtime.block_on(Manifest::read(store, access.prefix()));
                 manifest = Some(read?.unwrap_or_default());
@@ -317,8 +321,15 @@ impl Input {
                     layout.key(index),
                 )
             }));
-            let cut = known.cut(format);
-            Ok(FoundSet { layout, known, cut })
+            let Some(columns) = columns else {
+                let wanted_bytes_per_sample = wanted_bytes(workload);
+                let cut = known.cut(format);
+                return Ok(FoundSet { layout, known, cut, wanted_bytes_per_sample });
+            };
+            // How the files are made up is told by the first one.
+            let groups = runtime.block_on(columns.look(store, &layout.key(0), 0))?;
+            let RowGroups { cut, bytes_per_sample } = groups;
+            Ok(FoundSet { layout, known, cut, wanted_bytes_per_sample: Some(bytes_per_sample) })
         })?;
         Ok(Self { notes, ..input })
     }
@@ -331,7 +342,7 @@ impl Input {
         found: Vec<FoundSet>,
     ) -> anyhow::Result<Self> {
         let mut found = found.into_iter();
-        Self::with(access, workload, verify, |_, split, _| {
+        Self::with(access, workload, verify, |_, split, _, _| {
             found
                 .next()
                 .with_context(|| format!("nobody has found the files of {}", split.folder()))
@@ -342,7 +353,12 @@ impl Input {
         access: &Access,
         workload: &Workload,
         verify: bool,
-        mut find: impl FnMut(&dyn Store, Split, &FileFormat) -> anyhow::Result<FoundSet>,
+        mut find: impl FnMut(
+            &dyn Store,
+            Split,
+            &FileFormat,
+            Option<&Columns>,
+        ) -> anyhow::Result<FoundSet>,
     ) -> anyhow::Result<Self> {
         let requests = Arc::new(RequestStats::new());
         let pool = BufferPool::new();
@@ -356,13 +372,18 @@ impl Input {
                 Some(store) => Arc::clone(store),
                 None => simulated(format.largest_file(), Arc::clone(&requests)),
             };
-            let FoundSet { layout, known, cut } = find(&*store, split, &format)?;
+            let by_columns = workload.dataset.format == Format::Parquet && real.is_some();
+            let columns = by_columns.then(|| Columns::new(&workload.dataset, &workload.storage));
+            let FoundSet { layout, known, cut, wanted_bytes_per_sample } =
+                find(&*store, split, &format, columns.as_ref())?;
             Ok(Source {
                 store,
                 layout,
                 format,
                 known,
                 cut,
+                columns,
+                wanted_bytes_per_sample,
                 range_bytes: range_bytes(workload),
                 work: Arc::clone(&work),
                 pool: Arc::clone(&pool),
@@ -382,6 +403,7 @@ impl Input {
             layout: source.layout.clone(),
             known: source.known,
             cut: source.cut.clone(),
+            wanted_bytes_per_sample: source.wanted_bytes_per_sample,
         };
         sources.map(found).collect()
     }
@@ -478,6 +500,14 @@ fn check_made(
         ));
     }
     Ok(())
+}
+
+/// Bytes of a sample in the columns that are wanted, by the configuration, where not all are.
+fn wanted_bytes(workload: &Workload) -> Option<f64> {
+    let wanted = workload.storage.columns.as_ref()?;
+    let columns = workload.dataset.parquet.columns.iter();
+    let bytes = columns.filter(|column| wanted.contains(&column.name)).map(ParquetColumn::bytes);
+    Some(bytes.sum::<u64>() as f64).filter(|&bytes| bytes > 0.0)
 }
 
 /// The size of the ranges that large pieces come by.

@@ -37,7 +37,7 @@ impl Cut {
     }
 
     /// The piece that `sample` is in.
-    pub(crate) fn piece_of(&self, sample: u64) -> u64 {
+    pub fn piece_of(&self, sample: u64) -> u64 {
         match self {
             Self::Whole => 0,
             Self::Samples(most) => sample / most,

@@ -31,6 +31,8 @@ struct Slot {
 #[derive(Debug)]
 struct Here {
     arrival: Arrival,
+    /// Bytes that were read besides.
+    more: u64,
     last_byte: Instant,
     /// When it was ready.
     since: Instant,
@@ -142,13 +144,13 @@ impl<P: Pipeline> Feeder<P> {
     }
 
     fn land(&mut self, done: Done) -> Result<(), LoadError> {
-        let Read { body, latency, last_byte } = done.read?;
+        let Read { body, more, latency, last_byte } = done.read?;
         self.pipeline.landed(done.number, latency);
         let held = &self.held;
         if let Some(slot) = self.window.get_mut(&done.number) {
             held.subtract(std::mem::take(&mut slot.expected_bytes));
             let (arrival, since) = (self.source.arrival(body, held), Instant::now());
-            slot.landed = Some(Here { arrival, last_byte, since });
+            slot.landed = Some(Here { arrival, more, last_byte, since });
         }
         Ok(())
     }
@@ -176,7 +178,7 @@ impl<P: Pipeline> Feeder<P> {
                 self.last_byte = self.last_byte.max(Some(here.last_byte));
             }
             if visit.first_position >= self.assembled {
-                self.arrived += here.arrival.bytes();
+                self.arrived += here.arrival.bytes() + ByteCount(here.more);
             }
             let before = std::mem::replace(&mut self.assembled, visit_end.min(batch_end));
             if let Some(preprocessing) = &mut self.preprocessing {

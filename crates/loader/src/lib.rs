@@ -38,6 +38,7 @@
 
 mod batch;
 mod chunked;
+mod columns;
 mod feeder;
 mod first_batches;
 mod limits;
@@ -55,6 +56,7 @@ mod times;
 mod turns;
 
 pub use batch::Batch;
+pub use columns::{Columns, RowGroups};
 pub use limits::{Limits, ReadAhead};
 pub use loader::Loader;
 pub use pool::BufferPool;

@@ -78,8 +78,8 @@ impl Limits {
                 },
             },
         };
-        let most = most_pieces_per_batch(workload.reader.batch(split), pieces);
-        let two_batches = most.saturating_mul(2).saturating_mul(pieces.most_bytes);
+        let most = most_pieces(workload.reader.batch(split).saturating_mul(2), pieces);
+        let two_batches = most.saturating_mul(pieces.most_bytes);
         Self {
             readers: reader.read_threads,
             read_ahead,
@@ -114,12 +114,12 @@ impl Limits {
     }
 }
 
-/// The most pieces that the samples of one batch can be of: besides whole ones a first and a last that
-/// are shared with the batches beside it, and the ends of a rank's share and of a file.
-fn most_pieces_per_batch(samples: u64, pieces: &PieceSizes) -> u64 {
+/// The most pieces that so many consecutive `samples` can be of: besides whole ones a first and a last
+/// that others share.
+fn most_pieces(samples: u64, pieces: &PieceSizes) -> u64 {
     match pieces.least_samples {
         0 | 1 => samples,
-        least => (samples.div_ceil(least) + 3).min(samples),
+        least => (samples.saturating_sub(2) / least + 2 + pieces.smaller).min(samples),
     }
 }
 
@@ -132,7 +132,13 @@ mod tests {
 
     /// Pieces of one sample of so many bytes.
     fn single(bytes: u64) -> PieceSizes {
-        PieceSizes { least_samples: 1, mean_samples: 1.0, most_bytes: bytes, mean_bytes: bytes }
+        PieceSizes {
+            least_samples: 1,
+            smaller: 0,
+            mean_samples: 1.0,
+            most_bytes: bytes,
+            mean_bytes: bytes,
+        }
     }
 
     fn with(options: &[&str]) -> Workload {
@@ -167,8 +173,9 @@ mod tests {
             let pieces = PieceSizes { least_samples, ..single(MIB) };
             Limits::new(&with(&[]), Split::Train, &pieces, ByteCount(0), 1).byte_budget
         };
-        assert_eq!(budget(8), ByteCount(2 * 6 * MIB));
-        assert_eq!(budget(1000), ByteCount(2 * 4 * MIB));
+        // Of 48 samples 5 pieces can be whole, and a first and a last are shared with others.
+        assert_eq!(budget(8), ByteCount(7 * MIB));
+        assert_eq!(budget(1000), ByteCount(2 * MIB));
         assert_eq!(budget(1), ByteCount(2 * 24 * MIB));
     }
 

@@ -200,7 +200,7 @@ impl Alone {
                 worked += read.last_byte.elapsed();
             }
             let arrival = source.arrival(read.body, &self.held);
-            arrived += arrival.bytes();
+            arrived += arrival.bytes() + ByteCount(read.more);
             let before = covered;
             covered = visit.positions().end;
             worked += self.work_on(before..covered.min(end));

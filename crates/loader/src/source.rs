@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feedrate_dataset::{Cut, FileFormat, Layout, Mismatch, Undecodable, Visit};
+use feedrate_dataset::{ColumnMismatch, Cut, FileFormat, Layout, Mismatch, Undecodable, Visit};
 use feedrate_metrics::decode::DecodeStats;
 use feedrate_storage::{ObjectKey, Store, StoreError};
 use feedrate_workload::Payload;
@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::time;
 
 use crate::batch::{Arrival, Held, Landed};
+use crate::columns::{Columns, FetchedGroups};
 use crate::pool::BufferPool;
 
 /// Ranges of one piece that are in flight at a time.
@@ -59,6 +60,14 @@ pub enum LoadError {
         key: ObjectKey,
         /// Where it differs.
         mismatch: Mismatch,
+    },
+    /// Columns are not what the generator must have written.
+    #[error("{key} is not what was generated: {mismatch}")]
+    Columns {
+        /// The file.
+        key: ObjectKey,
+        /// Where they differ.
+        mismatch: ColumnMismatch,
     },
     /// A file cannot be decoded.
     #[error("{key} cannot be decoded: {cause}")]
@@ -119,6 +128,14 @@ impl Work {
         self.verify || self.decode
     }
 
+    /// Decodes `bytes` bytes, and counts what that takes.
+    fn timed<T>(&self, bytes: u64, decode: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let decoded = decode();
+        self.stats.decoded(bytes, began.elapsed());
+        decoded
+    }
+
     /// Work of at most `threads` threads at a time, at least one.
     pub fn new(verify: bool, decode: bool, stats: Arc<DecodeStats>, threads: usize) -> Arc<Self> {
         Arc::new(Self { verify, decode, stats, threads: Semaphore::new(threads.max(1)) })
@@ -128,8 +145,10 @@ impl Work {
 /// What is known of the pieces that a rank reads before they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PieceSizes {
-    /// The fewest samples of a piece; at the ends of files and shares there may be fewer.
+    /// The fewest samples of a piece.
     pub least_samples: u64,
+    /// How many pieces that lie together may have fewer.
+    pub smaller: u64,
     /// Samples of a piece.
     pub mean_samples: f64,
     /// Bytes of the largest piece.
@@ -173,6 +192,10 @@ pub struct Source {
     pub known: Known,
     /// In which pieces they are read; see [`Known::cut`].
     pub cut: Cut,
+    /// Reads the columns that are wanted, where files are Parquet and there are any.
+    pub columns: Option<Columns>,
+    /// Bytes of the wanted columns of a sample, where not all of a file is read.
+    pub wanted_bytes_per_sample: Option<f64>,
     /// Pieces larger than this come by ranges of as many bytes, several at a time.
     pub range_bytes: Option<u64>,
     /// What is done with what was read.
@@ -194,22 +217,40 @@ impl Source {
                 (least, most, samples as f64 / cut.pieces(samples) as f64)
             }
         };
-        let share = |bytes: u64, of: f64| (bytes as f64 * of / samples as f64).ceil() as u64;
+        let bytes = |file: u64, samples: f64| (self.bytes_per_sample(file) * samples).ceil() as u64;
         PieceSizes {
             least_samples: least,
+            // The rest of a file; and where pieces are shuffled, those that two ranks share.
+            smaller: u64::from(*cut != Cut::Whole) + if shuffled { 2 } else { 0 },
             mean_samples: mean,
-            most_bytes: share(self.format.largest_file(), most as f64),
-            mean_bytes: share(self.format.total_bytes() / files, mean),
+            most_bytes: bytes(self.format.largest_file(), most as f64),
+            mean_bytes: bytes(self.format.total_bytes() / files, mean),
         }
+    }
+
+    /// Bytes that reading a sample takes, of a file of so many.
+    fn bytes_per_sample(&self, file_bytes: u64) -> f64 {
+        let all = || file_bytes as f64 / self.format.samples_per_file() as f64;
+        self.wanted_bytes_per_sample.unwrap_or_else(all)
     }
 
     /// The bytes that `visit` brings, as far as they are known before.
     pub(crate) fn expected_bytes(&self, visit: &Visit) -> u64 {
-        let place = self.place(visit);
-        place.map_or_else(|| self.format.file_len(visit.file), |place| place.end - place.start)
+        if let Some(place) = self.place(visit) {
+            return place.end - place.start;
+        }
+        let file = self.format.file_len(visit.file);
+        match self.cut {
+            Cut::Groups(_) => {
+                let samples = self.format.samples_per_file();
+                let group = self.cut.samples_of(self.cut.piece_of(visit.samples.start), samples);
+                (self.bytes_per_sample(file) * (group.end - group.start) as f64).ceil() as u64
+            }
+            Cut::Whole | Cut::Samples(_) => file,
+        }
     }
 
-    /// Where a piece lies that is not all of its file.
+    /// Where a piece lies that is not all of its file, if that is known without reading.
     fn place(&self, visit: &Visit) -> Option<Range<u64>> {
         match self.cut {
             Cut::Samples(_) => self.format.place(visit.file, visit.samples.clone()),
@@ -228,17 +269,18 @@ impl Source {
         let key = self.layout.key(visit.file);
         let turn = turn.await;
         let asked = time::Instant::now();
-        let body = self.fetch(&key, visit, payload).await?;
+        let fetched = self.fetch(&key, visit, payload).await?;
         let (latency, last_byte) = (asked.elapsed(), Instant::now());
         drop(turn);
-        self.check_length(&key, visit, body.bytes())?;
+        let Fetched { body, more, groups } = fetched;
+        self.check_length(&key, visit, body.bytes() + more, groups.is_some())?;
         let body = match body {
             Body::Kept(pieces) if self.work.is_any() => {
-                Body::Kept(self.work_on(key, visit, pieces).await?)
+                Body::Kept(self.work_on(key, visit, pieces, groups).await?)
             }
             body => body,
         };
-        Ok(Read { body, latency, last_byte })
+        Ok(Read { body, more, latency, last_byte })
     }
 
     async fn fetch(
@@ -246,33 +288,86 @@ impl Source {
         key: &ObjectKey,
         visit: &Visit,
         payload: Payload,
+    ) -> Result<Fetched, LoadError> {
+        if let Some(columns) = &self.columns {
+            let (footer, more) = columns.footer(&*self.store, key, visit.file).await?;
+            let groups = FetchedGroups::of(footer, &visit.samples);
+            let parts = self.parts(groups.ranges.clone());
+            let body = self.get_all(key, parts, payload).await?;
+            return Ok(Fetched { body, more, groups: Some(groups) });
+        }
+        let body = match self.whole(visit) {
+            None => self.get_all(key, vec![None], payload).await?,
+            Some(range) => self.get_all(key, self.parts(vec![range]), payload).await?,
+        };
+        Ok(Fetched { body, more: 0, groups: None })
+    }
+
+    /// The range that a visit comes by; `None` is the file, whatever its length.
+    fn whole(&self, visit: &Visit) -> Option<Range<u64>> {
+        let exact = || self.format.length(visit.file).exact();
+        let known = match self.known {
+            // A range costs nothing, and says how much to make up.
+            Known::Simulated => Some(0..self.expected_bytes(visit)),
+            // Only a file that is too large for one GET is asked for by its length.
+            Known::AsMade => {
+                exact().filter(|&length| self.is_split(length)).map(|length| 0..length)
+            }
+            Known::Different => None,
+        };
+        self.place(visit).or(known)
+    }
+
+    fn is_split(&self, bytes: u64) -> bool {
+        self.range_bytes.is_some_and(|step| bytes > step)
+    }
+
+    /// `ranges`, those that are too large for one GET cut into several.
+    fn parts(&self, ranges: Vec<Range<u64>>) -> Vec<Option<Range<u64>>> {
+        let step = self.range_bytes.unwrap_or(u64::MAX);
+        let cut = |Range { start, end }: Range<u64>| {
+            (0..(end - start).div_ceil(step)).map(move |nth| {
+                let from = start + nth * step;
+                Some(from..from.saturating_add(step).min(end))
+            })
+        };
+        ranges.into_iter().flat_map(cut).collect()
+    }
+
+    /// Gets all `parts` of an object, in order.
+    async fn get_all(
+        &self,
+        key: &ObjectKey,
+        mut parts: Vec<Option<Range<u64>>>,
+        payload: Payload,
     ) -> Result<Body, StoreError> {
-        let place = self.place(visit);
-        let Some(ranges) = self.ranges(visit, place.clone()) else {
+        let expected = |part: &Option<Range<u64>>| part.as_ref().map(|part| part.end - part.start);
+        if parts.len() == 1 {
+            let part = parts.remove(0);
             return match payload {
                 Payload::Discard => {
-                    Ok(Body::Counted(self.store.get_discarding(key, place).await?.bytes))
+                    Ok(Body::Counted(self.store.get_discarding(key, part).await?.bytes))
                 }
                 Payload::Land => {
-                    let expected = self.expected_bytes(visit);
-                    Ok(Body::Kept(Pieces::One(self.get(key, place, expected).await?)))
+                    let expected = expected(&part).unwrap_or_else(|| self.format.largest_file());
+                    Ok(Body::Kept(Pieces::One(self.get(key, part, expected).await?)))
                 }
             };
-        };
-        let gets = stream::iter(ranges);
+        }
+        let parts = stream::iter(parts);
         match payload {
             Payload::Discard => {
-                let get = async |range| self.store.get_discarding(key, Some(range)).await;
-                let counts = gets.map(get).buffer_unordered(RANGES_IN_FLIGHT);
-                let count = async |sum, fetched: feedrate_storage::Fetched| Ok(sum + fetched.bytes);
-                Ok(Body::Counted(counts.try_fold(0, count).await?))
+                let get = async |part| self.store.get_discarding(key, part).await;
+                let counts = parts.map(get).buffer_unordered(RANGES_IN_FLIGHT);
+                let add = async |sum, fetched: feedrate_storage::Fetched| Ok(sum + fetched.bytes);
+                Ok(Body::Counted(counts.try_fold(0, add).await?))
             }
             Payload::Land => {
-                let get = async |range: Range<u64>| {
-                    let bytes = range.end - range.start;
-                    self.get(key, Some(range), bytes).await
+                let get = async |part: Option<Range<u64>>| {
+                    let expected = expected(&part).unwrap_or_else(|| self.format.largest_file());
+                    self.get(key, part, expected).await
                 };
-                let landed = gets.map(get).buffered(RANGES_IN_FLIGHT).try_collect().await?;
+                let landed = parts.map(get).buffered(RANGES_IN_FLIGHT).try_collect().await?;
                 Ok(Body::Kept(Pieces::Several(landed)))
             }
         }
@@ -289,28 +384,18 @@ impl Source {
         Ok(buffer)
     }
 
-    /// The ranges that a piece at `place`, or a whole file, comes by, if it does not come by one GET.
-    fn ranges(
-        &self,
-        visit: &Visit,
-        place: Option<Range<u64>>,
-    ) -> Option<impl Iterator<Item = Range<u64>> + use<>> {
-        let step = self.range_bytes?;
-        let exact = || self.format.length(visit.file).exact();
-        let known = || exact().filter(|_| self.known == Known::AsMade);
-        let Range { start, end } = place.or_else(|| known().map(|length| 0..length))?;
-        let starts = move |nth| start + nth * step;
-        (end - start > step).then(move || {
-            (0..(end - start).div_ceil(step)).map(move |nth| starts(nth)..starts(nth + 1).min(end))
-        })
-    }
-
     /// No sample has no bytes, and a file whose length is known has that length.
-    fn check_length(&self, key: &ObjectKey, visit: &Visit, found: u64) -> Result<(), LoadError> {
+    fn check_length(
+        &self,
+        key: &ObjectKey,
+        visit: &Visit,
+        found: u64,
+        in_groups: bool,
+    ) -> Result<(), LoadError> {
         if found == 0 {
             return Err(LoadError::Empty { key: key.clone() });
         }
-        let whole = self.known == Known::AsMade && self.place(visit).is_none();
+        let whole = !in_groups && self.known == Known::AsMade && self.place(visit).is_none();
         match self.format.length(visit.file).exact().filter(|_| whole) {
             Some(expected) if expected != found => {
                 Err(LoadError::Length { key: key.clone(), found, expected })
@@ -325,29 +410,62 @@ impl Source {
         key: ObjectKey,
         visit: &Visit,
         pieces: Pieces,
+        groups: Option<FetchedGroups>,
     ) -> Result<Pieces, LoadError> {
         let stopped = |error: &dyn std::fmt::Display| LoadError::Stopped(error.to_string());
         let turn = self.work.threads.acquire().await.map_err(|error| stopped(&error))?;
         let (source, visit) = (Arc::clone(self), visit.clone());
-        let worked = tokio::task::spawn_blocking(move || {
-            let found = pieces.joined();
-            let Visit { file, samples, .. } = visit;
-            if source.work.verify {
-                let verdict = source.format.verify(file, samples.clone(), &found);
-                verdict.map_err(|mismatch| LoadError::Mismatch { key: key.clone(), mismatch })?;
-            }
-            if source.work.decode {
-                let began = Instant::now();
-                let decoded = source.format.decode(file, samples, &found);
-                source.work.stats.decoded(found.len() as u64, began.elapsed());
-                decoded.map_err(|cause| LoadError::Undecodable { key, cause })?;
-            }
-            drop(found);
-            Ok(pieces)
+        let worked = tokio::task::spawn_blocking(move || match groups {
+            Some(groups) => source.work_on_groups(key, visit.file, pieces, &groups),
+            None => source.work_on_file(key, visit, pieces),
         })
         .await;
         drop(turn);
         worked.map_err(|error| stopped(&error))?
+    }
+
+    fn work_on_file(
+        &self,
+        key: ObjectKey,
+        Visit { file, samples, .. }: Visit,
+        pieces: Pieces,
+    ) -> Result<Pieces, LoadError> {
+        let found = pieces.joined();
+        if self.work.verify {
+            let verdict = self.format.verify(file, samples.clone(), &found);
+            verdict.map_err(|mismatch| LoadError::Mismatch { key: key.clone(), mismatch })?;
+        }
+        if self.work.decode {
+            let decode = || self.format.decode(file, samples, &found);
+            let decoded = self.work.timed(found.len() as u64, decode);
+            decoded.map_err(|cause| LoadError::Undecodable { key, cause })?;
+        }
+        drop(found);
+        Ok(pieces)
+    }
+
+    fn work_on_groups(
+        &self,
+        key: ObjectKey,
+        file: u64,
+        pieces: Pieces,
+        groups: &FetchedGroups,
+    ) -> Result<Pieces, LoadError> {
+        let bytes = pieces.bytes();
+        let fetched = groups.put_together(pieces.into_buffers());
+        let FetchedGroups { footer, numbers, .. } = groups;
+        if self.work.verify {
+            for group in numbers.clone() {
+                let verdict = self.format.verify_columns(file, footer, group, &fetched);
+                verdict.map_err(|mismatch| LoadError::Columns { key: key.clone(), mismatch })?;
+            }
+        }
+        if self.work.decode {
+            let decode = || numbers.clone().try_for_each(|group| footer.decode(group, &fetched));
+            let decoded = self.work.timed(bytes, decode);
+            decoded.map_err(|cause| LoadError::Undecodable { key, cause })?;
+        }
+        Ok(Pieces::Several(fetched.into_iter().map(|(_, bytes)| bytes.into()).collect()))
     }
 
     /// Counts what `body` holds in `held` from here on.
@@ -359,10 +477,21 @@ impl Source {
     }
 }
 
+/// What was fetched for a visit.
+struct Fetched {
+    body: Body,
+    /// Bytes that were read besides.
+    more: u64,
+    /// What the body is of, where it is columns.
+    groups: Option<FetchedGroups>,
+}
+
 /// A finished read.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) body: Body,
+    /// Bytes that were read besides: the file's footer.
+    pub(crate) more: u64,
     /// How long the store took.
     pub(crate) latency: Duration,
     /// When the last byte was there.

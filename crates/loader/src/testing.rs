@@ -209,6 +209,8 @@ pub fn source(
         format,
         known: Known::AsMade,
         cut,
+        columns: None,
+        wanted_bytes_per_sample: None,
         range_bytes: None,
         work: Work::new(verify, workload.reader.decode == Decode::Full, Arc::default(), 2),
         pool: BufferPool::new(),

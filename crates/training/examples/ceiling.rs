@@ -81,6 +81,8 @@ fn source(workload: &Workload, runtime: &Runtime) -> Source {
         format,
         known: Known::AsMade,
         cut,
+        columns: None,
+        wanted_bytes_per_sample: None,
         range_bytes: None,
         work: Work::none(),
         pool: BufferPool::new(),
