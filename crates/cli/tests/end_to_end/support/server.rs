@@ -1,15 +1,24 @@
 //! `feedrate serve` for a test.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use feedrate_s3_server::{GetRecord, Status};
+use feedrate_s3_server::{GetRecord, RequestCounts, Status};
+use tempfile::TempDir;
 
 use super::call::FEEDRATE;
 
 const ENDPOINT: &str = "AWS_ENDPOINT_URL";
+
+/// The name of an access log.
+const LOG: &str = "access.log";
 
 /// How a server is to be started.
 #[must_use]
@@ -18,6 +27,7 @@ pub(crate) struct Serve {
     program: Vec<String>,
     arguments: Vec<String>,
     keys: BTreeMap<String, String>,
+    log: Option<TempDir>,
 }
 
 /// A server on a free port with the bucket `bench`.
@@ -32,6 +42,7 @@ pub(crate) fn serve_at(address: &str) -> Serve {
         program: vec![FEEDRATE.to_owned()],
         arguments: arguments.map(str::to_owned).to_vec(),
         keys: BTreeMap::new(),
+        log: None,
     }
 }
 
@@ -43,6 +54,21 @@ impl Serve {
 
     pub(crate) fn recording_gets(mut self) -> Self {
         self.arguments.push("--record-gets".to_owned());
+        self
+    }
+
+    /// With its objects as files in `folder`, by bucket.
+    pub(crate) fn keeping_files_in(mut self, folder: &Path) -> Self {
+        self.arguments.extend(["--dir".to_owned(), folder.to_str().unwrap().to_owned()]);
+        self
+    }
+
+    /// With a log of its requests.
+    pub(crate) fn logging(mut self) -> Self {
+        let log = tempfile::tempdir().unwrap();
+        let path = log.path().join(LOG).to_str().unwrap().to_owned();
+        self.arguments.extend(["--access-log".to_owned(), path]);
+        self.log = Some(log);
         self
     }
 
@@ -75,7 +101,7 @@ impl Serve {
         let mut environment = environment_of(&line);
         // It does not tell the keys that it was given.
         environment.extend(self.keys);
-        Server { child, environment }
+        Server { child, environment, log: self.log }
     }
 }
 
@@ -91,6 +117,48 @@ pub(crate) fn environment_of(line: &str) -> BTreeMap<String, String> {
 pub(crate) struct Server {
     child: Child,
     environment: BTreeMap<String, String>,
+    log: Option<TempDir>,
+}
+
+/// A line of the access log.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) key: String,
+    /// The range header's own words, such as `bytes=0-99`.
+    pub(crate) range: Option<String>,
+    /// `None` if it was never answered.
+    pub(crate) status: Option<u16>,
+    /// Of its body, in either direction.
+    pub(crate) bytes: u64,
+}
+
+impl Request {
+    fn of(line: &str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [_, _, method, path, range, status, bytes, _] = words[..] else {
+            panic!("{line:?} is no line of an access log");
+        };
+        Self {
+            method: method.to_owned(),
+            key: path.split_once('/').map_or(path, |(_, key)| key).to_owned(),
+            range: Some(range).filter(|&range| range != "-").map(str::to_owned),
+            status: status.parse().ok(),
+            bytes: bytes.parse().unwrap(),
+        }
+    }
+
+    /// Whether it is a GET of a file of a set, and not of what is beside it.
+    pub(crate) fn reads_a_file(&self) -> bool {
+        self.method == "GET" && self.key.contains("/train/")
+    }
+
+    /// The bytes of a file that it asked for; `None` for all of them.
+    pub(crate) fn place(&self) -> Option<Range<u64>> {
+        let range = self.range.as_deref()?;
+        let (first, last) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+        Some(first.parse().unwrap()..last.parse::<u64>().unwrap() + 1)
+    }
 }
 
 impl Server {
@@ -104,6 +172,32 @@ impl Server {
 
     pub(crate) fn status(&self) -> Status {
         serde_json::from_str(&self.ask("GET /_feedrate/status")).unwrap()
+    }
+
+    /// The requests of its log, in the order in which they ended; only if it was never reset. Lines may
+    /// be written a second late.
+    pub(crate) fn log(&self) -> Vec<Request> {
+        let path = self.log.as_ref().expect("it keeps a log").path().join(LOG);
+        let counted = self.counted() as usize;
+        let asked = Instant::now();
+        loop {
+            let text = fs::read_to_string(&path).unwrap();
+            // The last may be half there.
+            let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let requests: Vec<_> = lines.map(|line| Request::of(line.trim_end())).collect();
+            if requests.len() >= counted {
+                return requests;
+            }
+            assert!(asked.elapsed() < Duration::from_secs(10), "{counted} requests, not {text}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// How many requests there were: where in the log the next one will be.
+    pub(crate) fn counted(&self) -> u64 {
+        let RequestCounts { get, put, part, copy, list, head, delete, other } =
+            self.status().requests;
+        get + put + part + copy + list + head + delete + other
     }
 
     /// Counts from zero again, and forgets the GETs.
