@@ -293,14 +293,16 @@ impl Input {
         let mut notes = Vec::new();
         let mut manifest = None;
         let input = Self::with(access, workload, verify, |store, split, format, columns| {
-            if manifest.is_none() && workload.reads_storage() {
-                let read = runtime.block_on(Manifest::read(store, access.prefix()));
-                manifest = Some(read?.unwrap_or_default());
-            }
-            let made = manifest.as_ref();
             let look = find(store, workload, format, split, access.prefix());
             let (layout, odd) = runtime.block_on(look)?;
-            let made = made.and_then(|manifest| manifest.find(&layout, split));
+            // Behind the look at the files, which tells best what is wrong with a store or a folder, and
+            // by a client of its own: results count what samples cost.
+            if manifest.is_none() && workload.reads_storage() {
+                let store = access.open(Arc::default())?;
+                let read = runtime.block_on(Manifest::read(&*store, access.prefix()));
+                manifest = Some(read?.unwrap_or_default());
+            }
+            let made = manifest.as_ref().and_then(|manifest| manifest.find(&layout, split));
             let place = || format!("{} of {}", layout.folder(), store.location());
             let known = match made {
                 _ if !workload.reads_storage() => Known::Simulated,
