@@ -125,7 +125,7 @@ fn uploads_are_spread_and_a_list_in_the_file_names_the_endpoints_too() {
     let text = crate::support::B0.replace(root, &format!("{root}, {options}"));
     cluster.place.write("both.yaml", &text);
     cluster.feedrate("datagen both.yaml --files 64").succeeds();
-    halves(cluster.requests().map(|requests| requests.put), 64);
+    halves(cluster.requests().map(|requests| requests.put), 65);
 }
 
 #[test]
@@ -195,5 +195,5 @@ fn the_command_that_makes_missing_data_names_all_endpoints() {
     let command = said.stderr.lines().find(|line| line.starts_with("  feedrate datagen ")).unwrap();
     assert!(command.contains(&cluster.flags()), "{command}");
     cluster.with_keys(cluster.place.shell(command)).succeeds();
-    halves(cluster.requests().map(|requests| requests.put), 16);
+    halves(cluster.requests().map(|requests| requests.put), 17);
 }

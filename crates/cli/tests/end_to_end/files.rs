@@ -129,11 +129,9 @@ fn images_of_the_drafts_differ_in_size_and_verify() {
         let run = call("run").args("--np 3 --epochs 1 --verify --json --bucket bench");
         let figures = run.on(&server).succeeds().json();
         assert_eq!((&figures["gets"], &figures["bytes_read"]), (&48.into(), &total.into()));
-        assert_eq!(
-            server.status().body_bytes_in.0,
-            total,
-            "the same bytes, wherever they are made"
-        );
+        // The same bytes, wherever they are made, and what they were made with.
+        let manifest = server.status().body_bytes_in.0 - total;
+        assert!((1..4096).contains(&manifest), "{manifest} bytes more");
     }
 }
 

@@ -6,11 +6,13 @@
 //! about time stands in [`timing`], which runs alone (`.config/nextest.toml`) and asserts shapes.
 
 mod command_line;
+mod damage;
 mod dlio_benchmark;
 mod endpoints;
 mod files;
 mod formats;
 mod interrupts;
+mod made_by_dlio;
 mod manifests;
 mod order;
 mod pipelines;

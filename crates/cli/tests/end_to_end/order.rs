@@ -26,7 +26,7 @@ fn two_epochs(place: &Place, server: &Server, overrides: &[&str]) -> [Vec<String
 }
 
 fn with_sixteen_files() -> (Place, Server) {
-    let (place, server) = (Place::new(), serve().recording_gets().start());
+    let (place, server) = (Place::new(), serve().start());
     place.feedrate("datagen t0.yaml").on(&server).succeeds();
     (place, server)
 }
@@ -83,7 +83,7 @@ fn two_runs_with_one_seed_read_in_one_order_and_another_seed_in_another() {
 fn both_ranks_together_read_all_files_of_many_samples_in_every_epoch() {
     const FOUR: [&str; 3] =
         ["dataset.num_files_train=4", "dataset.num_samples_per_file=4", "reader.batch_size=2"];
-    let (place, server) = (Place::new(), serve().recording_gets().start());
+    let (place, server) = (Place::new(), serve().start());
     place.feedrate("datagen t0.yaml").set(&FOUR).on(&server).succeeds();
     let gets = |more: &[&str]| {
         server.reset();

@@ -10,7 +10,7 @@ const CHUNKED: &str = "reader.pipeline=chunked";
 fn behind(delay: &str, files: u32) -> (Place, Server) {
     let place = Place::new();
     let fault = format!("get delay_first_byte={delay}");
-    let server = serve().recording_gets().fault(&fault).start();
+    let server = serve().fault(&fault).start();
     place.feedrate(&format!("datagen t0.yaml --files {files}")).on(&server).succeeds();
     server.reset();
     (place, server)

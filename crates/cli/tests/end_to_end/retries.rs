@@ -89,6 +89,6 @@ fn uploads_are_repeated_too_and_the_notes_say_so() {
     let place = Place::new();
     let server = serve().fault("put attempt=1 status=503").start();
     place.feedrate("datagen t0.yaml").on(&server).succeeds().telling(&["repeated", "503", "16"]);
-    assert_eq!(server.status().requests.put, 32);
+    assert_eq!(server.status().requests.put, 34);
     place.feedrate("run t0.yaml --verify").on(&server).succeeds();
 }

@@ -9,7 +9,7 @@ use crate::support::{Place, Server, files_below, number, numbers, serve, within}
 
 /// A place and a server that holds the base workload with `overrides`.
 fn holding(overrides: &[&str]) -> (Place, Server) {
-    let (place, server) = (Place::new(), serve().recording_gets().start());
+    let (place, server) = (Place::new(), serve().start());
     place.feedrate("datagen t0.yaml").set(overrides).on(&server).succeeds();
     server.reset();
     (place, server)
@@ -59,7 +59,7 @@ fn sizes_that_deviate_are_those_of_the_original_and_rates_stay_nominal() {
     let local = |ranks: u32| {
         let folder = format!("local{ranks}");
         place.feedrate(&format!("datagen t0.yaml --local {folder}")).set(&deviating).succeeds();
-        let files = files_below(&place.directory().join(folder));
+        let files = files_below(&place.directory().join(folder).join("data/t0/train"));
         files.iter().map(|file| fs::metadata(file).unwrap().len()).collect::<Vec<_>>()
     };
     assert_eq!(local(1), local(2));

@@ -18,7 +18,7 @@ fn missing_data_is_an_error_with_the_command_that_makes_it() {
     let command = command.unwrap_or_else(|| panic!("no command in {}", said.stderr));
     place.shell(command).on(&server).succeeds();
     sweep().succeeds();
-    assert_eq!(server.status().requests.put, 8);
+    assert_eq!(server.status().requests.put, 9);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn generate_makes_what_is_missing_and_only_that() {
     let (place, server) = (Place::new(), serve().start());
     for _ in 0..2 {
         place.feedrate("sweep t0.yaml --np 1,2 --generate").on(&server).succeeds();
-        assert_eq!(server.status().requests.put, 16);
+        assert_eq!(server.status().requests.put, 17);
     }
 }
 

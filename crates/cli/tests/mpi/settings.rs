@@ -28,7 +28,7 @@ fn a_process_without_endpoint_and_keys_works_and_no_secret_is_written() {
         one_knows(&place, &server, program, line).succeeds().keeping_quiet_about(secret);
     }
     let requests = server.status().requests;
-    assert_eq!((requests.put, requests.get), (16, 32));
+    assert_eq!((requests.put, requests.get), (17, 32));
     let files = files_below(&place.directory()).into_iter().chain(files_below(&place.home()));
     let mut looked_at = 0;
     for file in files {

@@ -21,7 +21,7 @@ fn the_command_of_the_wrapper_works_word_for_word() {
         place.call("mpirun").env("TMPDIR", place.home()).args(&line).on(&server)
     };
     command("t0_datagen", "datagen").succeeds();
-    assert_eq!(server.status().requests.put, 12);
+    assert_eq!(server.status().requests.put, 13);
 
     let said = command("t0_h100", "run").succeeds();
     let said = said.telling(&[

@@ -25,6 +25,12 @@ pub(crate) fn check_files(cases: &[Value]) {
     interpreter().arg(script).arg(Value::from(cases).to_string()).succeeds();
 }
 
+/// Makes sets of files in `folder` as `tests/make_dlio_files.py` says.
+#[track_caller]
+pub(crate) fn make_dlio_files(folder: &Path) {
+    interpreter().arg(repository().join("tests/make_dlio_files.py")).arg(folder).succeeds();
+}
+
 /// `./test` makes the environment; without it the test fails, because a check that is skipped is
 /// none.
 #[track_caller]

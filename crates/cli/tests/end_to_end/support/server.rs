@@ -17,6 +17,9 @@ use super::call::FEEDRATE;
 
 const ENDPOINT: &str = "AWS_ENDPOINT_URL";
 
+/// What a set was made with, beside it; a run asks for it once.
+pub(crate) const MANIFEST: &str = ".feedrate-dataset.json";
+
 /// The name of an access log.
 const LOG: &str = "access.log";
 
@@ -37,7 +40,7 @@ pub(crate) fn serve() -> Serve {
 
 /// The same on an address and port.
 pub(crate) fn serve_at(address: &str) -> Serve {
-    let arguments = ["serve", "--listen", address, "--bucket", "bench"];
+    let arguments = ["serve", "--listen", address, "--bucket", "bench", "--record-gets"];
     Serve {
         program: vec![FEEDRATE.to_owned()],
         arguments: arguments.map(str::to_owned).to_vec(),
@@ -52,13 +55,9 @@ impl Serve {
         self
     }
 
-    pub(crate) fn recording_gets(mut self) -> Self {
-        self.arguments.push("--record-gets".to_owned());
-        self
-    }
-
     /// With its objects as files in `folder`, by bucket.
     pub(crate) fn keeping_files_in(mut self, folder: &Path) -> Self {
+        fs::create_dir_all(folder).unwrap();
         self.arguments.extend(["--dir".to_owned(), folder.to_str().unwrap().to_owned()]);
         self
     }
@@ -148,9 +147,9 @@ impl Request {
         }
     }
 
-    /// Whether it is a GET of a file of a set, and not of what is beside it.
+    /// Whether it is a GET of a file of a set, and not of a listing or of what is beside it.
     pub(crate) fn reads_a_file(&self) -> bool {
-        self.method == "GET" && self.key.contains("/train/")
+        self.method == "GET" && self.key.contains("/train/") && !self.key.ends_with('/')
     }
 
     /// The bytes of a file that it asked for; `None` for all of them.
@@ -170,7 +169,15 @@ impl Server {
         &self.environment[ENDPOINT]
     }
 
+    /// What it counted, without the GETs of manifests: tests count what is read of files.
     pub(crate) fn status(&self) -> Status {
+        let mut status = self.everything();
+        let of_manifests = self.get_records().len() - self.gets().len();
+        status.requests.get -= of_manifests as u64;
+        status
+    }
+
+    fn everything(&self) -> Status {
         serde_json::from_str(&self.ask("GET /_feedrate/status")).unwrap()
     }
 
@@ -196,7 +203,7 @@ impl Server {
     /// How many requests there were: where in the log the next one will be.
     pub(crate) fn counted(&self) -> u64 {
         let RequestCounts { get, put, part, copy, list, head, delete, other } =
-            self.status().requests;
+            self.everything().requests;
         get + put + part + copy + list + head + delete + other
     }
 
@@ -207,17 +214,21 @@ impl Server {
 
     /// The names of the files that GETs asked for, without folders, in the order of arrival.
     pub(crate) fn gets(&self) -> Vec<String> {
-        let records: Vec<GetRecord> =
-            serde_json::from_str(&self.ask("GET /_feedrate/gets")).unwrap();
         let name = |record: GetRecord| record.key.rsplit('/').next().unwrap().to_owned();
-        records.into_iter().map(name).collect()
+        self.gets_of_files().map(name).collect()
     }
 
-    /// When GETs arrived, in milliseconds of the server's clock, in the order of arrival.
+    /// When those GETs arrived, in milliseconds of the server's clock, in the order of arrival.
     pub(crate) fn get_times(&self) -> Vec<f64> {
-        let records: Vec<GetRecord> =
-            serde_json::from_str(&self.ask("GET /_feedrate/gets")).unwrap();
-        records.into_iter().map(|record| record.millis_since_start).collect()
+        self.gets_of_files().map(|record| record.millis_since_start).collect()
+    }
+
+    fn gets_of_files(&self) -> impl Iterator<Item = GetRecord> {
+        self.get_records().into_iter().filter(|record| !record.key.ends_with(MANIFEST))
+    }
+
+    fn get_records(&self) -> Vec<GetRecord> {
+        serde_json::from_str(&self.ask("GET /_feedrate/gets")).unwrap()
     }
 
     fn ask(&self, what: &str) -> String {
