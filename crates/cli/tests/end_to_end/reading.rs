@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::support::{Place, Request, Server, files_below, number, serve};
+use serde_json::Value;
+
+use crate::support::{Place, Request, Server, files_below, number, python, serve};
 
 /// A set of the base workload in some format.
 struct Set {
@@ -158,9 +160,28 @@ fn an_epoch_reads_each_sample_of_files_that_are_read_by_ranges_once_over_all_ran
         Set::new("tfrecord", 8, 6, &[small]),
         Set::new("indexed_binary", 8, 6, &[small]),
         Set::new("mmap_indexed_binary", 8, 6, &[small]),
-        // Shares of ranks that end in the midst of a file.
-        Set { files: 3, ..Set::new("indexed_binary", 3, 4, &[small, "dataset.file_prefix=odd"]) },
     ]);
+}
+
+/// The share of a rank ends in the midst of a file.
+#[test]
+fn ranks_that_share_a_file_read_no_sample_twice_where_the_format_allows_it() {
+    let (place, server) = (Place::new(), serve().logging().start());
+    let small = "dataset.record_length_bytes=4096";
+    let sets = ["indexed_binary", "npz"].map(|format| Set::new(format, 3, 4, &[small]));
+    let mut begun = Vec::new();
+    for set in &sets {
+        set.generate(&place, &server);
+        begun.push(server.counted() as usize);
+        set.call(&place, "run --np 2 --verify", IN_ORDER).on(&server).succeeds();
+    }
+    let log = server.log();
+    let of = |set: &Set, log: &[Request]| sorted(set.samples_of(log, set.stride(4096)));
+    assert_eq!(of(&sets[0], &log[begun[0]..begun[1]]), sets[0].all());
+    // The file in the middle is each rank's, and cannot be read by halves.
+    let mut twice = sets[1].all();
+    twice.extend((0..4).map(|sample| (1, sample)));
+    assert_eq!(of(&sets[1], &log[begun[1]..]), sorted(twice));
 }
 
 #[test]
@@ -198,10 +219,13 @@ fn many_samples_a_file_make_as_many_steps_as_there_are_samples_for() {
     assert!(samples.windows(2).all(|two| two[0] != two[1]), "a sample was read twice");
 }
 
+/// Lets a request be logged well before the one that follows it ends.
+const IN_TURN: &str = "get delay_first_byte=2ms";
+
 /// T11 on one rank and one thread, which reads in the order that is trained in.
 #[test]
 fn the_order_of_samples_follows_the_seed_and_the_epoch_in_every_way_of_reading() {
-    let (place, server) = (Place::new(), serve().logging().start());
+    let (place, server) = (Place::new(), serve().fault(IN_TURN).logging().start());
     let small = "dataset.record_length_bytes=4096";
     let sets = ["npz", "tfrecord", "indexed_binary"].map(|format| Set::new(format, 4, 4, &[small]));
     let fixed = "train.seed_change_epoch=False";
@@ -283,4 +307,166 @@ fn large_files_come_by_ranges_that_cover_them_once() {
         }
     }
     assert_eq!(number(&place.run().figures()["bytes_read"]), 2.0 * length as f64);
+}
+
+/// Prints of each file its row groups: their rows, and where those of the columns COLUMNS are, columns
+/// that touch as one.
+const ROW_GROUPS: &str = "
+import json, pathlib, sys
+import pyarrow.parquet
+def groups(path):
+    metadata = pyarrow.parquet.read_metadata(path)
+    first = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        ranges = []
+        for at in range(group.num_columns):
+            column = group.column(at)
+            if column.path_in_schema.split('.')[0] in COLUMNS:
+                start = column.dictionary_page_offset or column.data_page_offset
+                end = start + column.total_compressed_size
+                if ranges and ranges[-1][1] == start:
+                    ranges[-1][1] = end
+                else:
+                    ranges.append([start, end])
+        yield [[first, first + group.num_rows], ranges]
+        first += group.num_rows
+print(json.dumps([list(groups(path)) for path in sorted(pathlib.Path(sys.argv[1]).glob('*'))]))
+";
+
+/// Four files of eight rows in row groups of two, of three columns.
+fn parquet() -> Set {
+    let columns = "dataset.parquet.columns=[{name: a, dtype: float32, size: 40}, \
+        {name: b, dtype: int64}, {name: c, dtype: binary, size: 100}]";
+    Set::new("parquet", 4, 8, &[columns, "dataset.parquet.row_group_size=2"])
+}
+
+/// A row group: its rows, and the ranges of the file that hold what is wanted of it.
+type RowGroup = (Range<u64>, Vec<Range<u64>>);
+
+/// The row groups of each file, by the files themselves.
+fn row_groups(folder: &Path, columns: &str) -> Vec<Vec<RowGroup>> {
+    let told = python(&ROW_GROUPS.replace("COLUMNS", columns), folder).json();
+    let range = |ends: &Value| ends[0].as_u64().unwrap()..ends[1].as_u64().unwrap();
+    let group = |group: &Value| {
+        let ranges = group[1].as_array().unwrap().iter().map(range).collect();
+        (range(&group[0]), ranges)
+    };
+    let file = |file: &Value| file.as_array().unwrap().iter().map(group).collect();
+    told.as_array().unwrap().iter().map(file).collect()
+}
+
+/// The footers that `log` asked for, by the keys of their files; and the rows of the groups, in the order
+/// in which the first range of each was asked for. Every range must be all of what is wanted of a
+/// group.
+fn footers_and_rows(log: &[Request], files: &[Vec<RowGroup>]) -> (Vec<String>, Vec<(u64, u64)>) {
+    let (mut footers, mut rows) = (Vec::new(), Vec::new());
+    let mut ranges = Vec::new();
+    for request in log.iter().filter(|request| request.reads_a_file()) {
+        let name = request.key.rsplit('/').next().unwrap();
+        if request.range.as_deref().is_some_and(|range| range.starts_with("bytes=-")) {
+            footers.push(name.to_owned());
+            continue;
+        }
+        let file: u64 = name.split('_').nth(1).unwrap().parse().unwrap();
+        let place = request.place().unwrap();
+        assert_eq!(request.bytes, place.end - place.start, "{request:?}");
+        let mut groups = files[file as usize].iter();
+        if let Some((samples, _)) = groups.find(|(_, ranges)| ranges[0] == place) {
+            rows.extend(samples.clone().map(|row| (file, row)));
+        }
+        ranges.push((file, place.start, place.end));
+    }
+    footers.sort();
+    let mut expected = Vec::new();
+    for &(file, row) in &rows {
+        let group = files[file as usize].iter().find(|(samples, _)| samples.start == row);
+        let places = group.into_iter().flat_map(|(_, ranges)| ranges);
+        expected.extend(places.map(|range| (file, range.start, range.end)));
+    }
+    ranges.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(ranges, expected, "ranges that are not those of the columns");
+    (footers, rows)
+}
+
+#[test]
+fn of_parquet_the_wanted_columns_of_each_row_group_are_read_once_and_each_footer_once_a_run() {
+    let place = Place::new();
+    let kept = place.directory().join("kept");
+    let server = serve().keeping_files_in(&kept).logging().start();
+    let set = parquet();
+    set.generate(&place, &server);
+    let mut runs = Vec::new();
+    for columns in ["['a', 'b', 'c']", "['a', 'c']", "['b']"] {
+        let only = format!("storage.storage_options.columns={}", columns.replace('\'', ""));
+        for (line, more) in [
+            ("run --verify", IN_ORDER),
+            ("run --np 2 --verify", SHUFFLED),
+            ("run --epochs 3 --np 2", &["reader.decode=full", "reader.pipeline=chunked"]),
+            ("run --epochs 2", &["reader.payload=discard"]),
+        ] {
+            let begun = server.counted() as usize;
+            set.call(&place, line, more).set(&[&only]).on(&server).succeeds();
+            let epochs: usize = if line.contains('3') { 3 } else { 1 + line.contains("epochs") as usize };
+            let requests = begun..server.counted() as usize;
+            runs.push((columns, format!("{line} {more:?}"), epochs, requests, place.run().figures()));
+            if line.contains("np 2") {
+                set.call(&place, line, more).set(&[&only]).args("--local kept/bench").succeeds();
+                let (local, remote) = (place.run().figures(), &runs.last().unwrap().4);
+                assert_eq!(local["gets"], remote["gets"], "{columns} {line}");
+                assert_eq!(local["bytes_read"], remote["bytes_read"], "{columns} {line}");
+            }
+        }
+    }
+    let folder = kept.join("bench/data/parquet/train");
+    let names: Vec<_> = (0..4).map(|file| format!("img_{file}_of_4.parquet")).collect();
+    let log = server.log();
+    for (columns, what, epochs, requests, figures) in runs {
+        let files = row_groups(&folder, columns);
+        let log = &log[requests];
+        let (footers, rows) = footers_and_rows(log, &files);
+        assert_eq!(footers, names, "{columns} {what}");
+        let expected: Vec<_> = set.all().into_iter().flat_map(|row| vec![row; epochs]).collect();
+        assert_eq!(sorted(rows), expected, "{columns} {what}");
+        let gets = log.iter().filter(|request| request.reads_a_file());
+        assert_eq!(figures["gets"], gets.clone().count(), "{columns} {what}");
+        assert_eq!(figures["bytes_read"], gets.map(|request| request.bytes).sum::<u64>());
+    }
+}
+
+/// T11 for row groups, as [`the_order_of_samples_follows_the_seed_and_the_epoch_in_every_way_of_reading`].
+#[test]
+fn the_order_of_row_groups_follows_the_seed_and_the_epoch() {
+    let place = Place::new();
+    let kept = place.directory().join("kept");
+    let server = serve().keeping_files_in(&kept).fault(IN_TURN).logging().start();
+    let set = parquet();
+    set.generate(&place, &server);
+    let alone = "reader.read_threads=0";
+    let ways = [
+        ("--np 1", vec![alone, "train.seed_change_epoch=False"]),
+        ("--np 1", vec![alone, "train.seed_change_epoch=True"]),
+        ("--np 1", vec![alone, "train.seed_change_epoch=True"]),
+        ("--np 1", [&[alone], IN_ORDER].concat()),
+        ("--np 2", vec!["reader.read_threads=2"]),
+    ];
+    let runs = ways.map(|(line, options)| {
+        let begun = server.counted() as usize;
+        set.call(&place, &format!("run --epochs 2 {line}"), &options).on(&server).succeeds();
+        begun..server.counted() as usize
+    });
+    let log = server.log();
+    let files = row_groups(&kept.join("bench/data/parquet/train"), "['a', 'b', 'c']");
+    let [fixed, changing, again, in_order, _] = runs.map(|requests| {
+        let (_, mut first) = footers_and_rows(&log[requests], &files);
+        let second = first.split_off(first.len() / 2);
+        assert_eq!(sorted(first.clone()), set.all());
+        assert_eq!(sorted(second.clone()), set.all());
+        [first, second]
+    });
+    assert_eq!(fixed[0], fixed[1]);
+    assert_ne!(changing[0], changing[1]);
+    assert_eq!(changing, again);
+    assert_eq!(in_order, [set.all(), set.all()]);
 }

@@ -100,12 +100,16 @@ impl Place {
     }
 }
 
-/// Stamps sort by time.
+/// Stamps sort by time: `DATE_TIME`, and within a second `DATE_TIME_2` and so on.
 #[track_caller]
 fn newest(folder: &Path) -> PathBuf {
     let entries =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    entries.map(|entry| entry.unwrap().path()).max().unwrap()
+    let stamp = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.split('_').map(|number| number.parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
+    entries.map(|entry| entry.unwrap().path()).max_by_key(stamp).unwrap()
 }
 
 /// All files below `folder`, in order.

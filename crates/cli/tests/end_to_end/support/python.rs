@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Call, Server};
+use super::{Call, Said, Server};
 
 /// Runs `script` with `folder` as its argument, warnings being errors, and asserts that it ends well.
 #[track_caller]
-pub(crate) fn python(script: &str, folder: &Path) {
-    interpreter().arg("-c").arg(script).arg(folder).succeeds();
+pub(crate) fn python(script: &str, folder: &Path) -> Said {
+    interpreter().arg("-c").arg(script).arg(folder).succeeds()
 }
 
 /// The same with endpoint and keys of `server` in its environment.
