@@ -6,10 +6,11 @@
 //! workload asks for it are they: `dataset.dedup_ratio` lets neighbouring files have one content, and
 //! `dataset.compressibility` puts zeros behind the random bytes of every 4 KiB.
 
-use aes::Aes128Enc;
-use aes::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper, StreamCipherSeek};
-use ctr::{Ctr64BE, CtrCore};
+mod keystream;
+
 use feedrate_workload::{Dataset, ElementType, Split};
+
+use self::keystream::Keystream;
 
 /// Bytes to fill at a time: several fit into the first-level cache with what is done to them there,
 /// and the cost of starting a piece is lost in it. A multiple of every element's size.
@@ -22,7 +23,7 @@ const BLOCK: u64 = 4096;
 /// The random content of one split of a data set.
 #[derive(Clone)]
 pub(crate) struct Content {
-    cipher: Aes128Enc,
+    keys: Keystream,
     /// Random bytes of each [`BLOCK`].
     random: u64,
     /// Files that have one content, on average.
@@ -31,7 +32,8 @@ pub(crate) struct Content {
 
 /// The random bytes of one file, in order.
 pub(crate) struct Stream {
-    keys: Ctr64BE<Aes128Enc>,
+    keys: Keystream,
+    file: u64,
     element: ElementType,
     random: u64,
     position: u64,
@@ -45,7 +47,7 @@ impl Content {
         for (byte, letter) in key[8..].iter_mut().zip(split.bytes()) {
             *byte = letter;
         }
-        Self { cipher: Aes128Enc::new(&key.into()), random: BLOCK, alike: 1.0 }
+        Self { keys: Keystream::new(key), random: BLOCK, alike: 1.0 }
     }
 
     /// The content of a set, as compressible and as often repeated as `dataset` says.
@@ -66,12 +68,8 @@ impl Content {
         debug_assert!(offset.is_multiple_of(element.size()));
         // Rounding down gives each content to as many files as the ratio says, on average.
         let own = if self.alike > 1.0 { (file as f64 / self.alike) as u64 } else { file };
-        let mut counter = [0; 16];
-        counter[..8].copy_from_slice(&own.to_be_bytes());
-        let core = CtrCore::inner_iv_init(self.cipher.clone(), &counter.into());
-        let mut keys = StreamCipherCoreWrapper::from_core(core);
-        keys.seek(offset);
-        Stream { keys, element, random: self.random, position: offset }
+        let keys = self.keys.clone();
+        Stream { keys, file: own, element, random: self.random, position: offset }
     }
 }
 
@@ -79,7 +77,7 @@ impl Stream {
     /// Fills `piece`, whole elements of it, with the next bytes.
     pub(crate) fn fill(&mut self, piece: &mut [u8]) {
         debug_assert!((piece.len() as u64).is_multiple_of(self.element.size()));
-        self.keys.write_keystream(piece);
+        self.keys.fill(self.file, self.position, piece);
         if self.random < BLOCK {
             thin(piece, self.position, self.random);
         }

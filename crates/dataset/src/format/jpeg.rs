@@ -215,7 +215,23 @@ fn group_starts(group: u64) -> Vec<u8> {
 ///
 /// `bytes` are whole blocks. Bits run from a byte's highest to its lowest and on into the next byte.
 fn mend(bytes: &mut [u8], starts: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        #[target_feature(enable = "avx2")]
+        fn mend_wide(bytes: &mut [u8], starts: &[u8]) {
+            mend_all(bytes, starts);
+        }
+        // SAFETY: the processor has the feature.
+        return unsafe { mend_wide(bytes, starts) };
+    }
+    mend_all(bytes, starts);
+}
+
+/// A loop that is made for the vectors of whom it becomes part of.
+#[inline(always)]
+fn mend_all(bytes: &mut [u8], starts: &[u8]) {
     let Some(last) = bytes.len().checked_sub(1) else { return };
+    let starts = &starts[..bytes.len()];
     // The next byte is looked at as it was before it is mended itself, which is one way to be
     // definite; either way would do.
     for at in 0..last {
