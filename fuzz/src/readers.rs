@@ -6,6 +6,7 @@
 //! mutations from going further than to their check: an input is read as it is, and again with those
 //! mended that stand before what they protect is used.
 
+use std::fmt;
 use std::hint::black_box;
 use std::sync::LazyLock;
 
@@ -33,6 +34,12 @@ pub struct Reader {
 struct Set {
     dataset: Dataset,
     format: FileFormat,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Reader {
@@ -90,15 +97,18 @@ impl Reader {
     }
 }
 
+/// NPY arrays.
 pub static NPY: Reader = Reader::new("npy", || {
     sets("npy", &[&[], &["dataset.num_samples_per_file=3", "dataset.record_element_type=float32"]])
 });
 
+/// Archives of NPY arrays, stored or deflated.
 pub static NPZ: Reader = Reader::new("npz", || {
     let several = ["dataset.num_samples_per_file=3", "dataset.record_element_type=float64"];
     sets("npz", &[&[], &several, &["dataset.compression=zip", "dataset.compressibility=4"]])
 });
 
+/// Records of `tf.train.Example`.
 pub static TFRECORD: Reader = Reader::new("tfrecord", || {
     let alone = ["framework=tensorflow", "reader.data_loader=tensorflow"];
     let several = [&alone[..], &["dataset.num_samples_per_file=3"]].concat();
@@ -106,9 +116,11 @@ pub static TFRECORD: Reader = Reader::new("tfrecord", || {
 })
 .mended_by(mend_tfrecord);
 
+/// Samples back to back.
 pub static INDEXED: Reader =
     Reader::new("indexed", || sets("indexed_binary", &[&[], &["dataset.num_samples_per_file=3"]]));
 
+/// Rows of numbers of several types, with every compression.
 pub static CSV: Reader = Reader::new("csv", || {
     let set = |compression: &'static str, element: &'static str| {
         ["dataset.num_samples_per_file=2", compression, element]
@@ -126,10 +138,13 @@ pub static CSV: Reader = Reader::new("csv", || {
 })
 .mended_by(mend_xz);
 
+/// JPEG images.
 pub static JPEG: Reader = Reader::new("jpeg", || sets("jpeg", &[&[]]));
 
+/// PNG images.
 pub static PNG: Reader = Reader::new("png", || sets("png", &[&[]])).mended_by(mend_png);
 
+/// HDF5 files, of one dataset of records and of two.
 pub static HDF5: Reader = Reader::new("hdf5", || {
     let divided = [
         "dataset.record_dims=[2,8,8]",
@@ -148,6 +163,7 @@ const COLUMNS: &str = "dataset.parquet.columns=[{name: f, dtype: float32, size: 
      {name: h, dtype: float16, size: 1}, {name: u, dtype: uint8, size: 40}, {name: t, dtype: string}, \
      {name: b, dtype: bool}, {name: x, dtype: binary, size: 7}, {name: l, dtype: int64, size: 1}]";
 
+/// Parquet files: as a whole, and by footer and columns.
 pub static PARQUET: Reader = Reader::new("parquet", || {
     let rows = "dataset.num_samples_per_file=20";
     let groups = "dataset.parquet.row_group_size=8";
@@ -163,6 +179,7 @@ pub static PARQUET: Reader = Reader::new("parquet", || {
 })
 .also_by(read_columns);
 
+/// What stands beside a set of files.
 pub static MANIFEST: Reader = Reader::new("manifest", Vec::new).also_by(read_manifest);
 
 /// Sets of small files of `format` with these options.
@@ -241,39 +258,34 @@ fn read_manifest(input: &[u8]) {
     let _ = black_box(manifest.write(&store, "data").now_or_never());
 }
 
-/// Takes `len` bytes off the front of what is left, if there are as many.
-fn take<'a>(rest: &mut &'a mut [u8], len: usize) -> Option<&'a mut [u8]> {
-    let (front, back) = std::mem::take(rest).split_at_mut_checked(len)?;
-    *rest = back;
-    Some(front)
-}
-
 /// Writes the checksums of all records.
-fn mend_tfrecord(mut rest: &mut [u8]) {
+fn mend_tfrecord(file: &mut [u8]) {
     let masked =
         |bytes: &[u8]| crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
-    let mut record = || {
-        let (length, checksum) = take(&mut rest, 12)?.split_at_mut(8);
-        checksum.copy_from_slice(&masked(length));
-        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
-        let (payload, checksum) = take(&mut rest, length.checked_add(4)?)?.split_at_mut(length);
-        checksum.copy_from_slice(&masked(payload));
-        Some(())
-    };
-    while record().is_some() {}
+    let mut rest = file;
+    while let Some((length, after)) = rest.split_first_chunk_mut::<8>() {
+        let payload = u64::from_le_bytes(*length);
+        let Some((checksum, after)) = after.split_first_chunk_mut() else { return };
+        *checksum = masked(length);
+        let split = usize::try_from(payload).ok().and_then(|len| after.split_at_mut_checked(len));
+        let Some((payload, after)) = split else { return };
+        let Some((checksum, after)) = after.split_first_chunk_mut() else { return };
+        *checksum = masked(payload);
+        rest = after;
+    }
 }
 
 /// Writes the checksums of all chunks.
 fn mend_png(file: &mut [u8]) {
-    let Some(mut rest) = file.get_mut(8..) else { return };
-    let mut chunk = || {
-        let length = take(&mut rest, 4)?;
-        let length = u32::from_be_bytes(length.try_into().ok()?) as usize + 4;
-        let (chunk, checksum) = take(&mut rest, length + 4)?.split_at_mut(length);
-        checksum.copy_from_slice(&crc32fast::hash(chunk).to_be_bytes());
-        Some(())
-    };
-    while chunk().is_some() {}
+    const SIGNATURE: usize = 8;
+    let mut rest = file.get_mut(SIGNATURE..).unwrap_or_default();
+    while let Some((length, after)) = rest.split_first_chunk_mut::<4>() {
+        let type_and_data = u32::from_be_bytes(*length) as usize + 4;
+        let Some((chunk, after)) = after.split_at_mut_checked(type_and_data) else { return };
+        let Some((checksum, after)) = after.split_first_chunk_mut() else { return };
+        *checksum = crc32fast::hash(chunk).to_be_bytes();
+        rest = after;
+    }
 }
 
 /// Writes the checksums of the headers of the stream and of its first block, which say how much memory

@@ -223,7 +223,9 @@ fn mutations_end_well(reader: &'static Reader) {
     let cases = (any::<Index>(), proptest::collection::vec(edit(), 1..6));
     let outcome = TestRunner::new(config).run(&cases, |(file, edits)| {
         let mut input = file.get(&seeds).clone();
-        edits.iter().for_each(|edit| edit.apply(&mut input, &seeds));
+        for edit in &edits {
+            edit.apply(&mut input, &seeds);
+        }
         run(reader, input).map_err(TestCaseError::fail)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
