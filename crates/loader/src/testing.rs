@@ -12,12 +12,12 @@ use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Layout};
 use feedrate_storage::{Fetched, Listed, MemoryStore, ObjectKey, Store, StoreError};
 pub use feedrate_workload::testing::workload;
-use feedrate_workload::{Decode, Split, Workload};
+use feedrate_workload::{Decode, Format, RangeSize, Split, Workload};
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::{BufferPool, Known, Source, Work};
+use crate::{BufferPool, Columns, Known, Source, Work};
 
 /// A delay that does not end.
 pub const NEVER: Duration = Duration::MAX;
@@ -43,6 +43,8 @@ pub struct WatchedStore {
 pub struct Seen {
     /// Keys of all GETs, in the order in which they came.
     pub keys: Vec<ObjectKey>,
+    /// Their ranges; `None` is the whole object.
+    pub ranges: Vec<Option<Range<u64>>>,
     /// GETs in flight now.
     pub in_flight: usize,
     /// The most GETs that were in flight at once.
@@ -127,10 +129,11 @@ impl WatchedStore {
         asked
     }
 
-    fn begin(&self, key: &ObjectKey) -> (InFlight<'_>, usize) {
+    fn begin(&self, key: &ObjectKey, range: Option<Range<u64>>) -> (InFlight<'_>, usize) {
         let in_flight = {
             let mut seen = self.seen();
             seen.keys.push(key.clone());
+            seen.ranges.push(range);
             seen.in_flight += 1;
             seen.highest = seen.highest.max(seen.in_flight);
             seen.in_flight
@@ -147,7 +150,7 @@ impl Store for WatchedStore {
         into: &'a mut Vec<u8>,
     ) -> BoxFuture<'a, Result<Fetched, StoreError>> {
         Box::pin(async move {
-            let (_in_flight, count) = self.begin(key);
+            let (_in_flight, count) = self.begin(key, range.clone());
             if let Some(hook) = self.at_get.get() {
                 hook();
             }
@@ -201,6 +204,8 @@ pub fn source(
     verify: bool,
 ) -> Arc<Source> {
     let (layout, format) = names_and_contents(workload, split);
+    let by_columns = workload.dataset.format == Format::Parquet;
+    let columns = by_columns.then(|| Columns::new(&workload.dataset, &workload.storage));
     let store: Arc<dyn Store> = Arc::<WatchedStore>::clone(store);
     let cut = format.cut();
     Arc::new(Source {
@@ -209,9 +214,12 @@ pub fn source(
         format,
         known: Known::AsMade,
         cut,
-        columns: None,
+        columns,
         wanted_bytes_per_sample: None,
-        range_bytes: None,
+        range_bytes: match workload.storage.range_size {
+            RangeSize::Bytes(bytes) => Some(bytes),
+            RangeSize::Auto | RangeSize::Never => None,
+        },
         work: Work::new(verify, workload.reader.decode == Decode::Full, Arc::default(), 2),
         pool: BufferPool::new(),
     })

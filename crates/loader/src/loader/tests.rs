@@ -1,4 +1,5 @@
 mod chunked;
+mod pieces;
 mod discard;
 mod preprocessing;
 
