@@ -80,25 +80,28 @@ impl Harmed {
 
 #[test]
 fn verifying_names_file_byte_and_sample_of_a_wrong_byte_in_every_format() {
-    // The sample axis of arrays is the last one.
+    // Behind an array's header; the sample axis is the last one.
     let element = |sample: isize| 128 + 3 * 1000 + sample;
+    // Of the archive's first member: its header and name.
+    let member = 41;
     for (format, samples, at, sample) in [
         ("npy", 3, element(2), Some(2)),
-        ("npz", 3, 49 + element(1), None),
-        ("hdf5", 3, 2000 + 4096, None),
+        ("npz", 3, member + element(1), Some(1)),
+        ("hdf5", 3, 2000 + 4096, Some(1)),
+        // Rows are as long as their numbers.
         ("csv", 3, 20_000, None),
-        ("jpeg", 1, 3000, None),
-        ("png", 1, 3000, None),
+        ("jpeg", 1, 3000, Some(0)),
+        ("png", 1, 3000, Some(0)),
         ("tfrecord", 3, 4150 + 1000, Some(1)),
         ("indexed_binary", 3, 2 * 4096 + 7, Some(2)),
         ("mmap_indexed_binary", 3, 4095, Some(0)),
-        ("parquet", 3, 9000, None),
+        ("parquet", 3, 9000, Some(1)),
     ] {
         let harmed = Harmed::new(format, samples, &[]);
         harmed.call("run").arg("--verify").succeeds();
         harmed.flip(at);
         let mut told = vec![harmed.name(), format!("byte {at}")];
-        told.extend(sample.map(|sample| format!("sample {sample}")));
+        told.extend(sample.map(|sample: u32| format!("sample {sample}")));
         let told: Vec<&str> = told.iter().map(String::as_str).collect();
         harmed.call("run").arg("--verify").fails(1).telling(&told);
         // Nobody looks at it otherwise.
@@ -108,7 +111,6 @@ fn verifying_names_file_byte_and_sample_of_a_wrong_byte_in_every_format() {
 
 #[test]
 fn decoding_finds_wrong_bytes_wherever_the_format_has_a_checksum_or_a_rule() {
-    let zstd = ["dataset.compression=zstd"];
     let gzip = ["dataset.compression=gzip"];
     for (format, samples, more, at, told) in [
         ("npz", 3, &[][..], 5000, "checksum"),
@@ -127,7 +129,7 @@ fn decoding_finds_wrong_bytes_wherever_the_format_has_a_checksum_or_a_rule() {
         ("tfrecord", 3, &[], 4150 + 4149, "sample 1"),
         // The head of the first page, a page, the footer's length, the end.
         ("parquet", 3, &[], 4, ""),
-        ("parquet", 3, &zstd, 5000, ""),
+        ("parquet", 3, &gzip, 5000, ""),
         ("parquet", 3, &[], -7, ""),
         ("parquet", 3, &[], -1, ""),
     ] {
@@ -158,12 +160,14 @@ fn files_that_are_cut_off_are_found_by_their_length_or_by_decoding() {
     ] {
         let harmed = Harmed::new(format, samples, &[]);
         harmed.harm(|bytes| bytes.truncate(bytes.len() / 2));
-        // What was made is known, but how long csv files and parquet footers are only making them tells.
-        if !["csv", "parquet"].contains(&format) {
-            harmed.call("run").fails(1).telling(&[&harmed.name()]);
+        match format {
+            // How long it should be only making it tells.
+            "csv" => {
+                harmed.call("run").succeeds();
+                harmed.call("run").arg("--verify").fails(1).telling(&[&harmed.name()]);
+            }
+            _ => drop(harmed.call("run").fails(1).telling(&[&harmed.name()])),
         }
-        harmed.decoding().fails(1).telling(&[&harmed.name()]);
-        harmed.call("run").arg("--verify").fails(1).telling(&[&harmed.name()]);
         harmed.forget();
         harmed.decoding().fails(1).telling(&[&harmed.name(), "decode"]);
     }
@@ -179,8 +183,7 @@ fn an_empty_file_holds_no_sample_whether_decoded_or_not() {
         for _ in 0..2 {
             harmed.call("run").fails(1).telling(&[&harmed.name()]).keeping_quiet_about("AU ");
             harmed.decoding().fails(1).telling(&[&harmed.name()]);
-            let _: Result<(), std::io::Error> =
-                fs::remove_file(harmed.folder().join(MANIFEST));
+            let _: Result<(), std::io::Error> = fs::remove_file(harmed.folder().join(MANIFEST));
         }
     }
 }
@@ -239,7 +242,8 @@ fn markers_of_folders_are_passed_over() {
 
 #[test]
 fn decoding_is_counted_apart_from_waiting_and_only_where_it_is_done() {
-    for (format, samples, pieces) in [("npz", 3, 4), ("png", 1, 4), ("tfrecord", 3, 12), ("parquet", 3, 4)]
+    for (format, samples, pieces) in
+        [("npz", 3, 4), ("png", 1, 4), ("tfrecord", 3, 12), ("parquet", 3, 4)]
     {
         let harmed = Harmed::new(format, samples, &[]);
         harmed.call("run").succeeds();

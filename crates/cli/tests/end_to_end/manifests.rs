@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Call, MANIFEST, Place, Server, Said, files_below, python_on, serve};
+use crate::support::{Call, MANIFEST, Place, Said, Server, files_below, python_on, serve};
 
 fn datagen(place: &Place, server: &Server, overrides: &[&str]) -> Call {
     place.feedrate("datagen t0.yaml").set(overrides).on(server)
@@ -43,10 +43,7 @@ fn a_set_that_was_made_with_other_settings_is_refused_with_both_values() {
             &["dataset.num_samples_per_file=8"][..],
             &["num_samples_per_file", "4 stored", "8 configured"][..],
         ),
-        (
-            &[many, "dataset.record_length_bytes=4096"],
-            &["record_length_bytes", "65536", "4096"],
-        ),
+        (&[many, "dataset.record_length_bytes=4096"], &["record_length_bytes", "65536", "4096"]),
         (&[many, "dataset.compression=zip"], &["compression", "\"none\" stored", "\"zip\""]),
         (&[many, "dataset.record_element_type=int16"], &["record_element_type", "int16"]),
         (&[many, "dataset.record_dims=[8,8]"], &["record_dims"]),
@@ -102,7 +99,7 @@ fn resuming_makes_what_is_missing_or_cut_off_and_nothing_else() {
         let puts = log[begun..].iter().filter(|request| request.method == "PUT");
         let mut puts: Vec<_> = puts
             .map(|request| request.key.rsplit('/').next().unwrap())
-            .filter(|name| name.ends_with(format) )
+            .filter(|name| name.ends_with(format))
             .collect();
         puts.sort_unstable();
         assert_eq!(puts, [name(2), name(7), name(11)]);
@@ -111,6 +108,22 @@ fn resuming_makes_what_is_missing_or_cut_off_and_nothing_else() {
         }
         run(&place, &server, &options).arg("--verify").succeeds();
     }
+}
+
+#[test]
+fn generation_that_was_refused_once_goes_on_where_it_stopped() {
+    let place = Place::new();
+    let server = serve().fault("put from=30 count=1 status=403").start();
+    let files = "--files 100";
+    datagen(&place, &server, &[]).args(files).fails(1);
+    run(&place, &server, &[]).args(files).fails(1).telling(&["of 100 files"]);
+    let before = server.status().requests.put;
+    let said = datagen(&place, &server, &[]).args(files).arg("--resume").succeeds();
+    let made = server.status().requests.put - before;
+    // The rest, and what all were made with.
+    let there = format!("; {} were there already", 101 - made);
+    assert!(made > 1 && made < 100 && said.stdout.contains(&there), "{made}: {said:?}");
+    run(&place, &server, &[]).args(files).arg("--verify").succeeds();
 }
 
 #[test]

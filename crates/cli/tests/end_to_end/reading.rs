@@ -408,9 +408,16 @@ fn of_parquet_the_wanted_columns_of_each_row_group_are_read_once_and_each_footer
         ] {
             let begun = server.counted() as usize;
             set.call(&place, line, more).set(&[&only]).on(&server).succeeds();
-            let epochs: usize = if line.contains('3') { 3 } else { 1 + line.contains("epochs") as usize };
+            let epochs: usize =
+                if line.contains('3') { 3 } else { 1 + line.contains("epochs") as usize };
             let requests = begun..server.counted() as usize;
-            runs.push((columns, format!("{line} {more:?}"), epochs, requests, place.run().figures()));
+            runs.push((
+                columns,
+                format!("{line} {more:?}"),
+                epochs,
+                requests,
+                place.run().figures(),
+            ));
             if line.contains("np 2") {
                 set.call(&place, line, more).set(&[&only]).args("--local kept/bench").succeeds();
                 let (local, remote) = (place.run().figures(), &runs.last().unwrap().4);
