@@ -24,7 +24,7 @@ use super::files::{Files, Length, Undecodable};
 use super::image::ImageLengths;
 use super::out::{Out, Stopped};
 use super::{FormatError, Ingredients};
-use crate::content::{Content, PIECE};
+use crate::content::{Content, PIECE, Scratch};
 
 /// Bytes of a file besides scan and comments: start of image, JFIF header, quantization table, frame
 /// header, two Huffman tables, scan header, end of image.
@@ -61,7 +61,7 @@ pub(super) struct Jpeg {
     content: Content,
     lengths: ImageLengths,
     /// For each of [`GROUPS`]: the bits of a piece of scan at which a group starts.
-    starts: Arc<[Vec<u8>]>,
+    starts: Arc<[Vec<u64>]>,
 }
 
 impl fmt::Debug for Jpeg {
@@ -81,10 +81,10 @@ impl Jpeg {
     fn write_scan(&self, file: u64, geometry: Geometry, out: &mut dyn Out) -> Result<(), Stopped> {
         let starts = &self.starts[(geometry.group - GROUPS.start()) as usize];
         let mut stream = self.content.stream(file, 0);
-        let mut scratch = [0; PIECE];
-        let len = geometry.scan() as usize;
-        for offset in (0..len).step_by(starts.len()) {
-            let bytes = &mut scratch[..starts.len().min(len - offset)];
+        let mut scratch = Scratch::new();
+        let (len, step) = (geometry.scan(), 8 * starts.len() as u64);
+        for offset in (0..len).step_by(step as usize) {
+            let bytes = scratch.piece(step.min(len - offset));
             stream.fill(bytes);
             mend(bytes, starts);
             out.content(bytes)?;
@@ -202,11 +202,11 @@ fn push_segment(marker: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// The bits at which groups of `group` bits start, in a piece of scan.
-fn group_starts(group: u64) -> Vec<u8> {
-    let mut starts = vec![0; (PIECE_BLOCKS * 8 * group) as usize];
-    for bit in (0..starts.len() * 8).step_by(group as usize) {
-        starts[bit / 8] |= 0x80 >> (bit % 8);
+/// The bits at which groups of `group` bits start, in a piece of scan: the first is the highest.
+fn group_starts(group: u64) -> Vec<u64> {
+    let mut starts = vec![0; (PIECE_BLOCKS * group) as usize];
+    for bit in (0..starts.len() * 64).step_by(group as usize) {
+        starts[bit / 64] |= 1 << 63 >> (bit % 64);
     }
     starts
 }
@@ -214,41 +214,50 @@ fn group_starts(group: u64) -> Vec<u8> {
 /// Clears the first bit of each group that starts with 1111 and of each byte 0xFF.
 ///
 /// `bytes` are whole blocks. Bits run from a byte's highest to its lowest and on into the next byte.
-fn mend(bytes: &mut [u8], starts: &[u8]) {
+fn mend(bytes: &mut [u8], starts: &[u64]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        #[target_feature(enable = "avx2")]
-        fn mend_wide(bytes: &mut [u8], starts: &[u8]) {
-            mend_all(bytes, starts);
+    {
+        #[target_feature(enable = "avx512bw,avx512vl")]
+        fn mend_wide(bytes: &mut [u8], starts: &[u64]) {
+            mend_words(bytes, starts);
         }
-        // SAFETY: the processor has the feature.
-        return unsafe { mend_wide(bytes, starts) };
+        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the processor has the features.
+            return unsafe { mend_wide(bytes, starts) };
+        }
     }
-    mend_all(bytes, starts);
+    mend_words(bytes, starts);
 }
 
-/// A loop that is made for the vectors of whom it becomes part of.
+/// As vectors of the caller's kind.
+#[expect(clippy::inline_always, reason = "the caller's instructions are used only inside of it")]
 #[inline(always)]
-fn mend_all(bytes: &mut [u8], starts: &[u8]) {
-    let Some(last) = bytes.len().checked_sub(1) else { return };
-    let starts = &starts[..bytes.len()];
-    // The next byte is looked at as it was before it is mended itself, which is one way to be
+fn mend_words(bytes: &mut [u8], starts: &[u64]) {
+    let (words, rest) = bytes.as_chunks_mut();
+    debug_assert!(rest.is_empty());
+    let Some(last) = words.len().checked_sub(1) else { return };
+    let starts = &starts[..words.len()];
+    // The next word is looked at as it was before it is mended itself, which is one way to be
     // definite; either way would do.
     for at in 0..last {
-        bytes[at] = mended(bytes[at], bytes[at + 1], starts[at]);
+        words[at] = mended(words[at], words[at + 1], starts[at]);
     }
     // A block's last group starts 5 bits before its end or earlier: what follows does not matter.
-    bytes[last] = mended(bytes[last], 0, starts[last]);
+    words[last] = mended(words[last], [0; 8], starts[last]);
 }
 
 #[inline]
-fn mended(byte: u8, next: u8, starts: u8) -> u8 {
+fn mended(word: [u8; 8], next: [u8; 8], starts: u64) -> [u8; 8] {
+    const HIGHEST: u64 = u64::from_ne_bytes([0x80; 8]);
+    const LOWEST: u64 = u64::from_ne_bytes([0x01; 8]);
+    let [word, next] = [word, next].map(u64::from_be_bytes);
     // Bits that are one and followed by a one; then by three.
-    let two = byte & (byte << 1 | next >> 7);
+    let two = word & (word << 1 | next >> 63);
     let two_next = next & next << 1;
-    let four = two & (two << 2 | two_next >> 6);
-    let full = if byte == 0xff { 0x80 } else { 0 };
-    byte & !(four & starts | full)
+    let four = two & (two << 2 | two_next >> 62);
+    // The highest bit of each byte in which the others carry over into it, and which has it set.
+    let full = ((word & !HIGHEST) + LOWEST) & word & HIGHEST;
+    (word & !(four & starts | full)).to_be_bytes()
 }
 
 /// The shape of an image and of its file.

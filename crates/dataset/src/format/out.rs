@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::content::{PIECE, Stream};
+use crate::content::{Scratch, Stream};
 
 /// Nobody wants the rest of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub(crate) fn pour(
     out: &mut dyn Out,
     mut each: impl FnMut(&[u8]),
 ) -> Result<(), Stopped> {
-    let mut scratch = [0; PIECE];
+    let mut scratch = Scratch::new();
     let mut left = len;
     while left > 0 {
-        let piece = &mut scratch[..left.min(PIECE as u64) as usize];
+        let piece = scratch.piece(left);
         stream.fill(piece);
         each(piece);
         out.content(piece)?;

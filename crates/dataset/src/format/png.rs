@@ -20,7 +20,7 @@ use super::files::{Files, Length, Undecodable};
 use super::image::ImageLengths;
 use super::out::{Out, Stopped, pour};
 use super::{FormatError, Ingredients};
-use crate::content::{Content, PIECE};
+use crate::content::{Content, PIECE, Scratch};
 
 const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
@@ -92,7 +92,7 @@ impl Png {
         let lines = geometry.lines();
         let mut stream = self.content.stream(file, 0);
         let mut adler = Adler32::new();
-        let mut scratch = [0; PIECE];
+        let mut scratch = Scratch::new();
         for start in (0..lines).step_by(BLOCK as usize) {
             let end = lines.min(start + BLOCK);
             let is_last = end == lines;
@@ -109,7 +109,7 @@ impl Png {
             crc.update(&head);
             out.framing(&head)?;
             for at in (start..end).step_by(PIECE) {
-                let piece = &mut scratch[..(end - at).min(PIECE as u64) as usize];
+                let piece = scratch.piece(end - at);
                 stream.fill(piece);
                 clear_filters(piece, at, geometry.line);
                 adler.write(piece);

@@ -4,8 +4,9 @@ use std::arch::x86_64::{
     __m128i, __m512i, _mm_aeskeygenassist_si128, _mm_set_epi8, _mm_set_epi64x, _mm_shuffle_epi32,
     _mm_slli_si128, _mm_xor_si128, _mm512_add_epi64, _mm512_aesenc_epi128,
     _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_set_epi64, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_xor_si512,
+    _mm512_shuffle_epi8, _mm512_xor_si512,
 };
+use std::mem::transmute;
 
 use super::Block;
 
@@ -89,10 +90,9 @@ fn encrypt(rounds: &[__m128i; 11], file: u64, first: u64, groups: &mut [[Block; 
         }
         let (fours, _) = group.as_chunks_mut::<4>();
         for (four, vector) in fours.iter_mut().zip(vectors) {
-            let four: *mut [Block; 4] = four;
             let last = _mm512_aesenclast_epi128(vector, keys[10]);
-            // SAFETY: four blocks have the 64 bytes of a vector, and need no alignment for this.
-            unsafe { _mm512_storeu_si512(four.cast::<__m512i>(), last) };
+            // SAFETY: a vector is 64 bytes, as four blocks are, of any value.
+            *four = unsafe { transmute::<__m512i, [Block; 4]>(last) };
         }
     }
 }

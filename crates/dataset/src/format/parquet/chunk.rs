@@ -15,7 +15,7 @@ use super::super::out::{Counted, Out, Stopped, pour};
 use super::codec::{Codec, Compressor};
 use super::column::{Column, Values};
 use super::thrift::{Struct, varint};
-use crate::content::{Content, PIECE, Stream};
+use crate::content::{Content, PIECE, Scratch, Stream};
 
 /// Bytes of values that a page has at most, unless one row has more.
 const PAGE: u64 = 1 << 20;
@@ -475,10 +475,10 @@ fn widen<T>(wide: &mut [[u8; 4]], narrow: &[T], value: impl Fn(&T) -> i32) {
 
 /// Writes `count` bits, each the lowest of the next byte of `stream`.
 fn pour_bits(mut stream: Stream, count: u64, out: &mut dyn Out) -> Result<(), Stopped> {
-    let mut scratch = [0; PIECE];
+    let mut scratch = Scratch::new();
     let mut bits = [0; PIECE / 8];
     for start in (0..count).step_by(PIECE) {
-        let bytes = &mut scratch[..(count - start).min(PIECE as u64) as usize];
+        let bytes = scratch.piece(count - start);
         stream.fill(bytes);
         let bits = &mut bits[..bytes.len().div_ceil(8)];
         for (bits, bytes) in bits.iter_mut().zip(bytes.chunks(8)) {
@@ -517,13 +517,13 @@ fn pour_bytes(
     count: u64,
     out: &mut dyn Out,
 ) -> Result<(), Stopped> {
-    let mut scratch = [0; PIECE];
+    let mut scratch = Scratch::new();
     let len = (bytes as u32).to_le_bytes();
     for _ in 0..count {
         out.framing(&len)?;
         let mut left = bytes;
         while left > 0 {
-            let piece = &mut scratch[..left.min(PIECE as u64) as usize];
+            let piece = scratch.piece(left);
             stream.fill(piece);
             out.content(piece)?;
             left -= piece.len() as u64;
