@@ -72,8 +72,9 @@ impl Harmed {
     /// Flips a bit of the byte at `at`, counted from the end if it is negative.
     fn flip(&self, at: isize) {
         self.harm(|bytes| {
-            let at = at.checked_rem_euclid(bytes.len() as isize).unwrap();
-            bytes[at as usize] ^= 0x10;
+            let place = at.unsigned_abs();
+            let place = if at < 0 { bytes.len() - place } else { place };
+            bytes[place] ^= 0x10;
         });
     }
 }

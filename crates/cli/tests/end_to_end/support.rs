@@ -9,7 +9,7 @@ mod python;
 mod server;
 
 pub(crate) use call::{Call, DLIO, FEEDRATE, Running, Said};
-pub(crate) use place::{B0, Place, RunFolder, files_below};
+pub(crate) use place::{B0, Place, RunFolder, bytes_of_samples, files_below};
 pub(crate) use processes::{Process, children_of, processes};
 pub(crate) use python::{check_files, make_dlio_files, python, python_on};
 pub(crate) use server::{MANIFEST, Request, Server, environment_of, serve, serve_at};

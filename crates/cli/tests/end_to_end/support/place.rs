@@ -126,6 +126,13 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Bytes of the files of samples below `folder`: all but indexes.
+pub(crate) fn bytes_of_samples(folder: &Path) -> u64 {
+    let is_index = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "idx");
+    let files = files_below(folder).into_iter().filter(|path| !is_index(path));
+    files.map(|path| fs::metadata(path).unwrap().len()).sum()
+}
+
 /// The folder of one run's results.
 pub(crate) struct RunFolder(pub(crate) PathBuf);
 
