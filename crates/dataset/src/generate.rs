@@ -56,6 +56,15 @@ impl FileSet {
     pub fn new(layout: Layout, format: FileFormat) -> Self {
         Self { layout, format, present: Present::default() }
     }
+
+    /// The length of a file, by making it where that is the only way to know.
+    fn true_length(&self, file: u64) -> u64 {
+        self.format.length(file).exact().unwrap_or_else(|| {
+            let mut counted = Counted::default();
+            let _ = self.format.write_to(file, &mut counted);
+            counted.0
+        })
+    }
 }
 
 /// How much is done at once.
@@ -442,7 +451,7 @@ impl Maker {
 
     /// Makes what stands beside a file, and the file.
     fn make_file(&self, set: &FileSet, file: u64) -> Result<(), Stopped> {
-        if set.present.has(file, || self.true_length(set, file)) {
+        if set.present.has(file, || set.true_length(file)) {
             self.progress.skip_file();
             return Ok(());
         }
@@ -450,15 +459,6 @@ impl Maker {
             self.make(&Object { set, file, side: Some(side) })?;
         }
         self.make(&Object { set, file, side: None })
-    }
-
-    /// The length of a file, by making it where that is the only way to know.
-    fn true_length(&self, set: &FileSet, file: u64) -> u64 {
-        set.format.length(file).exact().unwrap_or_else(|| {
-            let mut counted = Counted::default();
-            let _ = set.format.write_to(file, &mut counted);
-            counted.0
-        })
     }
 
     fn make(&self, object: &Object<'_>) -> Result<(), Stopped> {

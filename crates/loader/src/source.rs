@@ -292,96 +292,88 @@ impl Source {
         if let Some(columns) = &self.columns {
             let (footer, more) = columns.footer(&*self.store, key, visit.file).await?;
             let groups = FetchedGroups::of(footer, &visit.samples);
-            let parts = self.parts(groups.ranges.clone());
-            let body = self.get_all(key, parts, payload).await?;
+            let body = self.get_ranges(key, &groups.ranges, payload).await?;
             return Ok(Fetched { body, more, groups: Some(groups) });
         }
-        let body = match self.whole(visit) {
-            None => self.get_all(key, vec![None], payload).await?,
-            Some(range) => self.get_all(key, self.parts(vec![range]), payload).await?,
+        let expected = self.expected_bytes(visit);
+        let body = match self.range(visit, expected) {
+            Some(range) if self.is_split(expected) => {
+                self.get_ranges(key, &[range], payload).await?
+            }
+            range => match self.get(key, range, expected, payload).await? {
+                Body::Kept(buffer) => Body::Kept(Pieces::One(buffer)),
+                Body::Counted(bytes) => Body::Counted(bytes),
+            },
         };
         Ok(Fetched { body, more: 0, groups: None })
     }
 
-    /// The range that a visit comes by; `None` is the file, whatever its length.
-    fn whole(&self, visit: &Visit) -> Option<Range<u64>> {
-        let exact = || self.format.length(visit.file).exact();
+    /// The range that a visit's `expected` bytes come by; `None` is the file, whatever its length.
+    fn range(&self, visit: &Visit, expected: u64) -> Option<Range<u64>> {
         let known = match self.known {
             // A range costs nothing, and says how much to make up.
-            Known::Simulated => Some(0..self.expected_bytes(visit)),
+            Known::Simulated => true,
             // Only a file that is too large for one GET is asked for by its length.
             Known::AsMade => {
-                exact().filter(|&length| self.is_split(length)).map(|length| 0..length)
+                self.is_split(expected) && self.format.length(visit.file).exact().is_some()
             }
-            Known::Different => None,
+            Known::Different => false,
         };
-        self.place(visit).or(known)
+        self.place(visit).or(known.then_some(0..expected))
     }
 
     fn is_split(&self, bytes: u64) -> bool {
-        self.range_bytes.is_some_and(|step| bytes > step)
+        self.range_bytes.is_some_and(|most| bytes > most)
     }
 
-    /// `ranges`, those that are too large for one GET cut into several.
-    fn parts(&self, ranges: Vec<Range<u64>>) -> Vec<Option<Range<u64>>> {
-        let step = self.range_bytes.unwrap_or(u64::MAX);
-        let cut = |Range { start, end }: Range<u64>| {
-            (0..(end - start).div_ceil(step)).map(move |nth| {
-                let from = start + nth * step;
-                Some(from..from.saturating_add(step).min(end))
-            })
-        };
-        ranges.into_iter().flat_map(cut).collect()
-    }
-
-    /// Gets all `parts` of an object, in order.
-    async fn get_all(
+    /// Gets all `ranges` of an object, several at a time, and those that are too large for one GET by
+    /// several; in order.
+    async fn get_ranges(
         &self,
         key: &ObjectKey,
-        mut parts: Vec<Option<Range<u64>>>,
+        ranges: &[Range<u64>],
         payload: Payload,
-    ) -> Result<Body, StoreError> {
-        let expected = |part: &Option<Range<u64>>| part.as_ref().map(|part| part.end - part.start);
-        if parts.len() == 1 {
-            let part = parts.remove(0);
-            return match payload {
-                Payload::Discard => {
-                    Ok(Body::Counted(self.store.get_discarding(key, part).await?.bytes))
-                }
-                Payload::Land => {
-                    let expected = expected(&part).unwrap_or_else(|| self.format.largest_file());
-                    Ok(Body::Kept(Pieces::One(self.get(key, part, expected).await?)))
-                }
-            };
-        }
-        let parts = stream::iter(parts);
-        match payload {
-            Payload::Discard => {
-                let get = async |part| self.store.get_discarding(key, part).await;
-                let counts = parts.map(get).buffer_unordered(RANGES_IN_FLIGHT);
-                let add = async |sum, fetched: feedrate_storage::Fetched| Ok(sum + fetched.bytes);
-                Ok(Body::Counted(counts.try_fold(0, add).await?))
-            }
-            Payload::Land => {
-                let get = async |part: Option<Range<u64>>| {
-                    let expected = expected(&part).unwrap_or_else(|| self.format.largest_file());
-                    self.get(key, part, expected).await
-                };
-                let landed = parts.map(get).buffered(RANGES_IN_FLIGHT).try_collect().await?;
-                Ok(Body::Kept(Pieces::Several(landed)))
+    ) -> Result<Body<Pieces>, StoreError> {
+        let most = self.range_bytes.unwrap_or(u64::MAX);
+        let cut = |&Range { start, end }: &Range<u64>| {
+            (0..(end - start).div_ceil(most)).map(move |nth| {
+                let from = start + nth * most;
+                from..from.saturating_add(most).min(end)
+            })
+        };
+        let parts: Vec<_> = ranges.iter().flat_map(cut).collect();
+        let get = async |part: Range<u64>| {
+            let expected = part.end - part.start;
+            self.get(key, Some(part), expected, payload).await
+        };
+        let mut got = stream::iter(parts).map(get).buffered(RANGES_IN_FLIGHT);
+        let (mut buffers, mut counted) = (Vec::new(), 0);
+        while let Some(body) = got.try_next().await? {
+            match body {
+                Body::Kept(buffer) => buffers.push(buffer),
+                Body::Counted(bytes) => counted += bytes,
             }
         }
+        Ok(match payload {
+            Payload::Land => Body::Kept(Pieces::Several(buffers)),
+            Payload::Discard => Body::Counted(counted),
+        })
     }
 
+    /// One GET, which is expected to bring so many bytes.
     async fn get(
         &self,
         key: &ObjectKey,
         range: Option<Range<u64>>,
         expected: u64,
-    ) -> Result<Vec<u8>, StoreError> {
+        payload: Payload,
+    ) -> Result<Body<Vec<u8>>, StoreError> {
+        if payload == Payload::Discard {
+            return Ok(Body::Counted(self.store.get_discarding(key, range).await?.bytes));
+        }
         let mut buffer = self.pool.take(expected as usize);
         self.store.get(key, range, &mut buffer).await?;
-        Ok(buffer)
+        Ok(Body::Kept(buffer))
     }
 
     /// No sample has no bytes, and a file whose length is known has that length.
@@ -469,7 +461,7 @@ impl Source {
     }
 
     /// Counts what `body` holds in `held` from here on.
-    pub(crate) fn arrival(&self, body: Body, held: &Arc<Held>) -> Arrival {
+    pub(crate) fn arrival(&self, body: Body<Pieces>, held: &Arc<Held>) -> Arrival {
         match body {
             Body::Kept(pieces) => Arrival::Kept(Arc::new(Landed::new(pieces, &self.pool, held))),
             Body::Counted(bytes) => Arrival::Counted(bytes),
@@ -479,7 +471,7 @@ impl Source {
 
 /// What was fetched for a visit.
 struct Fetched {
-    body: Body,
+    body: Body<Pieces>,
     /// Bytes that were read besides.
     more: u64,
     /// What the body is of, where it is columns.
@@ -489,7 +481,7 @@ struct Fetched {
 /// A finished read.
 #[derive(Debug)]
 pub(crate) struct Read {
-    pub(crate) body: Body,
+    pub(crate) body: Body<Pieces>,
     /// Bytes that were read besides: the file's footer.
     pub(crate) more: u64,
     /// How long the store took.
@@ -500,14 +492,14 @@ pub(crate) struct Read {
 
 /// What a read brought.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum Body<Kept> {
     /// The bytes.
-    Kept(Pieces),
+    Kept(Kept),
     /// Their number.
     Counted(u64),
 }
 
-impl Body {
+impl Body<Pieces> {
     fn bytes(&self) -> u64 {
         match self {
             Self::Kept(pieces) => pieces.bytes(),

@@ -92,12 +92,12 @@ impl<'a> Sender<'a> {
     fn wait(&mut self) -> Result<(), StoreError> {
         while let Some(ended) = self.maker.runtime.block_on(self.sending.join_next()) {
             match ended {
-                Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     self.failed.get_or_insert(error);
                 }
                 Err(ended) if ended.is_panic() => panic::resume_unwind(ended.into_panic()),
-                Err(_) => {}
+                // Sent, or given up.
+                Ok(Ok(())) | Err(_) => {}
             }
         }
         self.failed.take().map_or(Ok(()), Err)

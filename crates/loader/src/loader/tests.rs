@@ -1,6 +1,6 @@
 mod chunked;
-mod pieces;
 mod discard;
+mod pieces;
 mod preprocessing;
 
 use std::collections::BTreeSet;
