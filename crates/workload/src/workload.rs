@@ -554,7 +554,7 @@ pub struct Reader {
     pub most_automatic_threads: Option<u32>,
     /// `reader.write_threads`: threads that generate data; all cores when absent.
     pub write_threads: Option<u32>,
-    /// `reader.computation_threads`: threads that decode TFRecords.
+    /// `reader.computation_threads`: threads that decode TFRecords in DLIO; here all cores do.
     pub computation_threads: u32,
     /// `reader.prefetch_size`: ready batches per rank before rounding up to the readers.
     pub prefetch_size: u32,
@@ -562,7 +562,7 @@ pub struct Reader {
     pub file_shuffle: Shuffle,
     /// `reader.sample_shuffle`.
     pub sample_shuffle: Shuffle,
-    /// `reader.transfer_size`: bytes of a read, where a format reads piece by piece.
+    /// `reader.transfer_size`: bytes of a read in DLIO, where a format is read piece by piece.
     pub transfer_size: Option<u64>,
     /// `reader.preprocess_time` with `reader.preprocess_time_stdev`: seconds that a reader works on
     /// each sample behind its read.
