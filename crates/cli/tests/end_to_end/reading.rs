@@ -281,7 +281,7 @@ fn large_files_come_by_ranges_that_cover_them_once() {
         large.call(&place, "run", &[&option]).on(&server).succeeds();
         begun..server.counted() as usize
     };
-    let ways = [("auto", 3), ("1048576", 39), ("0", 1)];
+    let ways = [("auto", 5), ("1048576", 39), ("0", 1)];
     let runs = ways.map(|(range_size, ranges)| (read(range_size), ranges));
     let log = server.log();
     // 6324 x 6324 values, and what an npz file adds.
