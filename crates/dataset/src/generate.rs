@@ -475,13 +475,11 @@ impl Maker {
     }
 
     fn make_in_parts(&self, object: &Object<'_>) -> Result<(), Stopped> {
-        let sent =
-            Sender::begin(self, object.key(), object.length()).and_then(|mut sender| match object
-                .write(&mut sender)
-            {
-                Ok(()) => sender.finish().map(Some),
-                Err(Stopped) => sender.give_up().map(|()| None),
-            });
+        let send = |mut sender: Sender<'_>| match object.write(&mut sender) {
+            Ok(()) => sender.finish(),
+            Err(Stopped) => sender.give_up().map(|()| None),
+        };
+        let sent = Sender::begin(self, object.key(), object.length()).and_then(send);
         match sent {
             Ok(Some(())) => {
                 if object.side.is_none() {

@@ -55,6 +55,11 @@ impl Sizes {
         same.iter().copied().chain(own.iter().copied().map(u64::from))
     }
 
+    /// Whether there is not even a first file to ask for.
+    pub(crate) fn is_of_no_file(&self) -> bool {
+        matches!(self, Self::PerFile { sides, first } if sides.len() == *first)
+    }
+
     /// Elements of a sample in `file`; [`u64::MAX`] if there are more.
     pub(crate) fn elements(&self, file: u64) -> u64 {
         self.dims(file).fold(1, u64::saturating_mul)

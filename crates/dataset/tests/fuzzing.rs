@@ -2,11 +2,11 @@
 //! other programs made, those of the generator, and mutations of both. None makes it panic or hang, and none
 //! makes it hold more memory than what a file of that size can need.
 
+#[path = "../../../fuzz/src/allocations.rs"]
+pub mod allocations;
 #[path = "../../../fuzz/src/readers.rs"]
 pub mod readers;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -22,35 +22,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Mutations of each reader's files.
 const MUTATIONS: u32 = 3000;
-
-/// Counts what each thread holds.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: all calls are passed on as they are.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.get() + layout.size();
-        HELD.set(held);
-        MOST.set(MOST.get().max(held));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // It may be freed by another thread than took it.
-        HELD.set(HELD.get().saturating_sub(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The bytes that a reader may hold at once: so many whatever the input, and so many for each byte of it.
 fn most_held(reader: &Reader) -> (usize, usize) {
@@ -77,7 +48,7 @@ fn run(reader: &'static Reader, input: Vec<u8>) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         reader.exercise(&input);
-        let _ = sender.send(MOST.get());
+        let _ = sender.send(allocations::most_held());
     });
     match receiver.recv_timeout(PATIENCE) {
         Ok(held) if held > most => {

@@ -2,8 +2,9 @@
 //! mutations of them, and the largest inputs that could be made of little. None panics, none hangs, and none
 //! holds more memory than its size explains.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../../fuzz/src/allocations.rs"]
+pub mod allocations;
+
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -19,41 +20,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Most memory that an input may make a thread hold, in bytes.
 const MOST_HELD: usize = 256 << 20;
 
-/// Counts what each thread holds.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: all calls are passed on as they are.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.get() + layout.size();
-        HELD.set(held);
-        MOST.set(MOST.get().max(held));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // It may be freed by another thread than took it.
-        HELD.set(HELD.get().saturating_sub(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// Exercises `input` in a thread of its own and says how it did not end well.
 fn run(input: Vec<u8>) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         exercise(&input);
-        let _ = sender.send(MOST.get());
+        let _ = sender.send(allocations::most_held());
     });
     match receiver.recv_timeout(PATIENCE) {
         Ok(held) if held > MOST_HELD => Err(format!("held {held} bytes at once")),

@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::dataset;
+    use crate::testing::{ELEMENT_TYPES, dataset};
     use crate::{FileFormat, Mismatch};
 
     const PACKINGS: [(Compression, u32); 5] = [
@@ -167,20 +167,6 @@ mod tests {
         (Compression::Bz2, 9),
         (Compression::Xz, 6),
         (Compression::Zip, 6),
-    ];
-
-    const ELEMENTS: [ElementType; 11] = [
-        ElementType::Uint8,
-        ElementType::Uint16,
-        ElementType::Uint32,
-        ElementType::Uint64,
-        ElementType::Int8,
-        ElementType::Int16,
-        ElementType::Int32,
-        ElementType::Int64,
-        ElementType::Float16,
-        ElementType::Float32,
-        ElementType::Float64,
     ];
 
     /// 20 files of `samples` rows of 30 x 30 values.
@@ -265,7 +251,7 @@ mod tests {
                 assert!(bytes == content, "{element:?}");
             }};
         }
-        for element in ELEMENTS {
+        for element in ELEMENT_TYPES {
             let set = Dataset { record_element_type: element, ..set(2) };
             match element {
                 ElementType::Uint8 => check!(set, u8),
@@ -286,7 +272,7 @@ mod tests {
 
     #[test]
     fn lengths_are_about_right_whatever_is_written() {
-        let plain = ELEMENTS.map(|element| (element, PACKINGS[0]));
+        let plain = ELEMENT_TYPES.map(|element| (element, PACKINGS[0]));
         let bytes = PACKINGS.map(|packing| (ElementType::Uint8, packing));
         for (element, packing) in plain.into_iter().chain(bytes) {
             let set = Dataset { record_element_type: element, ..packed(packing, set(20)) };

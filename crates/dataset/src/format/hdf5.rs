@@ -112,7 +112,9 @@ impl Hdf5 {
             root_len: 0,
         };
         this.check_shapes()?;
-        this.header_len = this.header(&this.plan(0), 0).len() as u64;
+        if !this.sizes.is_of_no_file() {
+            this.header_len = this.header(&this.plan(0), 0).len() as u64;
+        }
         this.labels_len = this.labels_header().len() as u64;
         this.root_len = structure::root(this.names().zip(0..)).len() as u64;
         Ok(this)

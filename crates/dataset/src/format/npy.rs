@@ -161,20 +161,6 @@ pub(super) mod tests {
     use crate::testing::dataset;
     use crate::{FileFormat, Mismatch};
 
-    pub(in crate::format) const ALL: [ElementType; 11] = [
-        ElementType::Uint8,
-        ElementType::Uint16,
-        ElementType::Uint32,
-        ElementType::Uint64,
-        ElementType::Int8,
-        ElementType::Int16,
-        ElementType::Int32,
-        ElementType::Int64,
-        ElementType::Float16,
-        ElementType::Float32,
-        ElementType::Float64,
-    ];
-
     /// Two files of three samples of 50 x 50 elements.
     pub(in crate::format) fn of_type(format: Format, element: ElementType) -> Dataset {
         Dataset {

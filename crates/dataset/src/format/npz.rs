@@ -230,9 +230,9 @@ mod tests {
     use proptest::prelude::*;
     use zip::{CompressionMethod, ZipArchive};
 
-    use super::super::npy::tests::{ALL, Damage, of_type};
+    use super::super::npy::tests::{Damage, of_type};
     use super::super::out::{Later, Out, Stopped};
-    use crate::testing::dataset;
+    use crate::testing::{ELEMENT_TYPES, dataset};
     use crate::{FileFormat, Length, Mismatch};
 
     fn format(set: &Dataset) -> FileFormat {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_member_is_the_npy_file_of_the_same_set_for_every_element_type() {
-        for element in ALL {
+        for element in ELEMENT_TYPES {
             let npz = format(&of_type(Format::Npz, element));
             let bytes = made(&npz, 1);
             assert_eq!(bytes.len() as u64, npz.file_len(1));

@@ -60,27 +60,32 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Sends the rest and makes an object of the parts. What a failed one leaves is taken away.
-    pub(super) fn finish(mut self) -> Result<(), StoreError> {
+    /// Sends the rest and makes an object of the parts. What a failed one leaves is taken away. `None` if
+    /// another file has failed: then parts were not sent any more, and its error is the one to tell.
+    pub(super) fn finish(mut self) -> Result<Option<()>, StoreError> {
         debug_assert_eq!(self.open, 0);
         let last = self.filling.take();
         for filling in self.kept_back.take().into_iter().chain(last) {
             self.send(filling);
         }
+        let sent = self.wait();
+        if sent.is_ok() && self.maker.in_flight.is_closed() {
+            self.abort();
+            return Ok(None);
+        }
         let upload = Arc::clone(&self.upload);
         let length = self.length;
-        let outcome =
-            self.wait().and_then(|()| self.maker.runtime.block_on(upload.complete(length)));
-        outcome.inspect_err(|_| self.abort())
+        let outcome = sent.and_then(|()| self.maker.runtime.block_on(upload.complete(length)));
+        outcome.map(Some).inspect_err(|_| self.abort())
     }
 
     /// Takes away what was sent of a file that will not be whole: because a part was refused, which is
     /// the error, or because generation ends.
     pub(super) fn give_up(mut self) -> Result<(), StoreError> {
         self.sending.abort_all();
-        let _ = self.wait();
+        let outcome = self.wait();
         self.abort();
-        self.failed.take().map_or(Ok(()), Err)
+        outcome
     }
 
     fn abort(&self) {
