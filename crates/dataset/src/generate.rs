@@ -264,6 +264,8 @@ async fn store_all(
     progress: &Arc<GenerateProgress>,
 ) -> Result<(), StoreError> {
     let mut puts = JoinSet::new();
+    // Dropped before the uploads are, so that none takes the turn of one that is given up.
+    let _closing = Closing(in_flight);
     let mut making = true;
     while making || !puts.is_empty() {
         tokio::select! {
@@ -295,6 +297,15 @@ async fn store_all(
         }
     }
     Ok(())
+}
+
+/// Gives nobody a turn any more when it is dropped.
+struct Closing<'a>(&'a Semaphore);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// What a maker hands over.
@@ -475,11 +486,11 @@ impl Maker {
     }
 
     fn make_in_parts(&self, object: &Object<'_>) -> Result<(), Stopped> {
-        let send = |mut sender: Sender<'_>| match object.write(&mut sender) {
+        let write = |mut sender: Sender<'_>| match object.write(&mut sender) {
             Ok(()) => sender.finish(),
             Err(Stopped) => sender.give_up().map(|()| None),
         };
-        let sent = Sender::begin(self, object.key(), object.length()).and_then(send);
+        let sent = Sender::begin(self, object.key(), object.length()).and_then(write);
         match sent {
             Ok(Some(())) => {
                 if object.side.is_none() {
