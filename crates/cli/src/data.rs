@@ -163,7 +163,7 @@ impl Generation<'_> {
                 loop {
                     let files = done.files() - done.skipped();
                     let rate = files as f64 / began.elapsed().as_secs_f64().max(1e-3);
-                    bar.set_position(done.bytes());
+                    bar.set_position(done.bytes() + done.skipped_bytes());
                     bar.set_message(format!(
                         "{}/{} files  {rate:.0} files/s",
                         done.files(),
@@ -301,18 +301,27 @@ impl Input {
             if manifest.is_none() && workload.reads_storage() {
                 let store = access.open(Arc::default())?;
                 let read = runtime.block_on(Manifest::read(&*store, access.prefix()));
+                let read = read.or_else(|error| {
+                    if !error.is_forbidden() {
+                        return Err(error);
+                    }
+                    // To who may not list, S3 says so of keys that are not there.
+                    notes.push(format!("nothing is known of how the data set was made: {error}"));
+                    Ok(None)
+                });
                 manifest = Some(read?.unwrap_or_default());
             }
             let made = manifest.as_ref().and_then(|manifest| manifest.find(&layout, split));
-            let place = || format!("{} of {}", layout.folder(), store.location());
+            let place = format!("{} of {}", layout.folder(), store.location());
+            if let Some(made) = made {
+                check_made(made, workload, verify, &place)?;
+            }
             let known = match made {
                 _ if !workload.reads_storage() => Known::Simulated,
-                Some(made) => {
-                    check_made(made, workload, verify, place)?;
-                    Known::AsMade
-                }
-                None if odd.files == 0 => Known::AsMade,
-                None => Known::Different,
+                // A file that is not as it was made is told when it is read, unless all were replaced.
+                Some(_) if odd.files < odd.looked_at.max(1) => Known::AsMade,
+                None if odd.files == 0 && odd.looked_at > 0 => Known::AsMade,
+                _ => Known::Different,
             };
             notes.extend(odd.example.map(|(index, size, expected)| {
                 format!(
@@ -320,7 +329,7 @@ impl Input {
                      ({size} bytes, not {expected}): results show the bytes that were read",
                     odd.files,
                     format.files(),
-                    place(),
+                    place,
                     layout.key(index),
                 )
             }));
@@ -366,7 +375,7 @@ impl Input {
         let requests = Arc::new(RequestStats::new());
         let pool = BufferPool::new();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let decode = workload.reader.decode == Decode::Full;
+        let decode = workload.reader.decode == Decode::Full && workload.reads_storage();
         let work = Work::new(verify, decode, Arc::default(), threads);
         let real =
             if workload.reads_storage() { Some(access.open(Arc::clone(&requests))?) } else { None };
@@ -487,18 +496,18 @@ pub(crate) async fn find(
 
 /// Refuses a set that was made with other settings than `workload` has, where that makes a difference
 /// for who reads it or, with `verify`, for what must be in it.
-fn check_made(
+pub(crate) fn check_made(
     made: &MadeSet,
     workload: &Workload,
     verify: bool,
-    place: impl Fn() -> String,
+    place: &str,
 ) -> anyhow::Result<()> {
     let differences = made.differences(&workload.dataset);
     if differences.iter().any(|difference| verify || difference.matters()) {
         return Err(anyhow!(
             "the data set in {} was made with other settings: {}. Set them alike, or generate the data \
              set again",
-            place(),
+            place,
             listed(&differences)
         ));
     }

@@ -28,6 +28,8 @@ pub struct Stored {
 pub struct Odd {
     /// How many of the files that the workload uses.
     pub files: u64,
+    /// How many were looked at.
+    pub looked_at: u64,
     /// The index of one of them, its size in bytes and the one that the workload would give it.
     pub example: Option<(u64, u64, u64)>,
 }
@@ -35,6 +37,7 @@ pub struct Odd {
 impl Odd {
     /// Looks at a file with index `index` of `size` bytes.
     pub(crate) fn look(&mut self, index: u64, size: u64, format: &FileFormat) {
+        self.looked_at += 1;
         if let Some(expected) = format.length(index).exact().filter(|&expected| expected != size) {
             self.files += 1;
             self.example.get_or_insert((index, size, expected));
@@ -478,7 +481,7 @@ mod tests {
             part.add(index, size, &format);
         }
         assert_eq!((part.found, part.bytes, part.first_missing()), (2, 500, 2));
-        assert_eq!(part.odd, Odd { files: 1, example: Some((1, 200, 300)) });
+        assert_eq!(part.odd, Odd { files: 1, looked_at: 2, example: Some((1, 200, 300)) });
     }
 
     #[test]

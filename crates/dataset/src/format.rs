@@ -6,6 +6,7 @@
 
 mod csv;
 mod files;
+mod guard;
 mod hdf5;
 mod image;
 mod indexed;

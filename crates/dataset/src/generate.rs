@@ -7,7 +7,7 @@
 //! buffer comes back when the store lets go of it, so once the first round is made nothing is
 //! allocated. A store in memory never lets go: then each file has a new one, as it must.
 //!
-//! Files that stand beside others are made before them, so that where a file is its companions are, too.
+//! Files that stand beside others are stored before them, so that where a file is its companions are, too.
 //! Files that are there already, whole, are passed over where a set says so ([`Present`]).
 //!
 //! Whichever thread makes a file, its bytes are the same. Several processes make a data set together,
@@ -28,10 +28,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::format::out::{Counted, Out, Stopped};
+use crate::format::out::{Counted, Later, Out, Stopped};
 use crate::resume::Present;
 use crate::{FileFormat, Layout, Length, Side};
-use parts::Sender;
+use parts::{Sender, most_bytes};
 use pool::{Permit, Pool};
 
 /// Files longer than this are uploaded in parts.
@@ -55,15 +55,6 @@ impl FileSet {
     /// All files of a set.
     pub fn new(layout: Layout, format: FileFormat) -> Self {
         Self { layout, format, present: Present::default() }
-    }
-
-    /// The length of a file, by making it where that is the only way to know.
-    fn true_length(&self, file: u64) -> u64 {
-        self.format.length(file).exact().unwrap_or_else(|| {
-            let mut counted = Counted::default();
-            let _ = self.format.write_to(file, &mut counted);
-            counted.0
-        })
     }
 }
 
@@ -137,6 +128,7 @@ impl Part {
 pub struct GenerateProgress {
     files: AtomicU64,
     skipped: AtomicU64,
+    skipped_bytes: AtomicU64,
     bytes: AtomicU64,
     total_files: u64,
     total_bytes: u64,
@@ -153,6 +145,7 @@ impl GenerateProgress {
         Self {
             files: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
+            skipped_bytes: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             total_files,
             total_bytes,
@@ -167,6 +160,11 @@ impl GenerateProgress {
     /// Files that were there before.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the files that were there before, as far as they are known.
+    pub fn skipped_bytes(&self) -> u64 {
+        self.skipped_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes stored so far, of parts of files and of files beside them, too.
@@ -192,8 +190,9 @@ impl GenerateProgress {
         self.files.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn skip_file(&self) {
+    fn skip_file(&self, bytes: u64) {
         self.add_file();
+        self.skipped_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -274,20 +273,20 @@ async fn store_all(
                 Err(ended) => panic::resume_unwind(ended.into_panic()),
             },
             next = made.recv(), if making => match next {
-                Some(Made::Whole { key, body, permit, counts }) => {
+                Some(Made::Whole { objects, permit }) => {
                     let (store, in_flight) = (Arc::clone(store), Arc::clone(in_flight));
                     let progress = Arc::clone(progress);
                     puts.spawn(async move {
                         // Closed when something failed: then nothing more is started.
                         let Ok(turn) = in_flight.acquire().await else { return Ok(()) };
-                        let bytes = body.len() as u64;
-                        let stored = store.put(&key, body).await;
-                        stored.inspect_err(|_| in_flight.close())?;
-                        drop((turn, permit));
-                        progress.add_bytes(bytes);
-                        if counts {
-                            progress.add_file();
+                        for (key, body) in objects {
+                            let bytes = body.len() as u64;
+                            let stored = store.put(&key, body).await;
+                            stored.inspect_err(|_| in_flight.close())?;
+                            progress.add_bytes(bytes);
                         }
+                        drop((turn, permit));
+                        progress.add_file();
                         Ok(())
                     });
                 }
@@ -310,14 +309,8 @@ impl Drop for Closing<'_> {
 
 /// What a maker hands over.
 enum Made {
-    /// A file, or one beside a file, in one buffer.
-    Whole {
-        key: ObjectKey,
-        body: Bytes,
-        permit: Permit,
-        /// It is one of the set's files.
-        counts: bool,
-    },
+    /// A file, behind what stands beside it.
+    Whole { objects: Vec<(ObjectKey, Bytes)>, permit: Permit },
     /// A file that went in parts, which the store did not take.
     Failed(StoreError),
 }
@@ -369,12 +362,15 @@ fn start_makers(
     let in_flight = options.in_flight.max(1);
     let mut threads = options.threads.max(1);
     let (buffer, least) = if longest > IN_PARTS_FROM {
+        let longest = objects(sets).map(most_bytes).max().unwrap_or(0);
         // A maker keeps a first part back while it fills another, and a third can be on its way.
         (part_bytes(longest).max(IN_PARTS_FROM), 3)
     } else {
         (longest, 1)
     };
-    let affordable = (options.buffer_bytes / buffer.max(1)).max(least) as usize;
+    // A permit is for a file with all that stands beside it.
+    let beside = sets.iter().map(|set| set.format.sides().len() as u64).max().unwrap_or(0);
+    let affordable = (options.buffer_bytes / (buffer.max(1) * (1 + beside))).max(least) as usize;
     threads = threads.min(affordable.div_ceil(least as usize));
     let pool = Arc::new(Pool::new((in_flight + threads).max(least as usize).min(affordable)));
     // Permits bound what is in the channel.
@@ -405,7 +401,11 @@ fn start_makers(
 fn objects(sets: &[FileSet]) -> impl Iterator<Item = Length> {
     sets.iter().filter(|set| set.format.files() > 0).flat_map(|FileSet { format, .. }| {
         let sides = format.sides().iter().map(|side| format.side_length(*side));
-        sides.chain([Length::About(format.largest_file())])
+        let largest = match format.length(0) {
+            Length::Exact(_) => Length::Exact(format.largest_file()),
+            Length::About(_) => Length::About(format.largest_file()),
+        };
+        sides.chain([largest])
     })
 }
 
@@ -460,29 +460,71 @@ impl Maker {
         }
     }
 
-    /// Makes what stands beside a file, and the file.
+    /// Makes what stands beside a file, and the file: it is stored when they are.
     fn make_file(&self, set: &FileSet, file: u64) -> Result<(), Stopped> {
-        if set.present.has(file, || set.true_length(file)) {
-            self.progress.skip_file();
+        if set.present.has(file, || self.true_length(set, file)) {
+            self.progress.skip_file(set.format.file_len(file));
             return Ok(());
         }
-        for &side in set.format.sides() {
-            self.make(&Object { set, file, side: Some(side) })?;
+        let sides = set.format.sides().iter().map(|&side| Object { set, file, side: Some(side) });
+        let objects = || sides.clone().chain([Object { set, file, side: None }]);
+        if objects().any(|object| object.length().bytes() > IN_PARTS_FROM) {
+            return objects().try_for_each(|object| self.store_now(&object));
         }
-        self.make(&Object { set, file, side: None })
+        let permit = self.pool.permit().ok_or(Stopped)?;
+        let made: Result<_, Stopped> = objects().map(|object| self.make(&object)).collect();
+        self.made.send(Made::Whole { objects: made?, permit }).map_err(|_| Stopped)
     }
 
-    fn make(&self, object: &Object<'_>) -> Result<(), Stopped> {
+    /// Makes an object and returns when it is stored.
+    fn store_now(&self, object: &Object<'_>) -> Result<(), Stopped> {
         if object.length().bytes() > IN_PARTS_FROM {
             return self.make_in_parts(object);
         }
         let permit = self.pool.permit().ok_or(Stopped)?;
+        let (key, body) = self.make(object)?;
+        let bytes = body.len() as u64;
+        let stored = self.runtime.block_on(async {
+            // Closed when something failed.
+            let Ok(turn) = self.in_flight.acquire().await else { return Ok(false) };
+            let stored = self.store.put(&key, body).await;
+            drop((turn, permit));
+            stored.map(|()| true)
+        });
+        match stored {
+            Ok(true) => {
+                self.progress.add_bytes(bytes);
+                if object.side.is_none() {
+                    self.progress.add_file();
+                }
+                Ok(())
+            }
+            Ok(false) => Err(Stopped),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Tells that an object could not be stored.
+    fn fail(&self, error: StoreError) -> Result<(), Stopped> {
+        let _ = self.made.send(Made::Failed(error));
+        Err(Stopped)
+    }
+
+    /// The length of a file, by making it where that is the only way to know. Something else if makers are
+    /// to stop meanwhile.
+    fn true_length(&self, set: &FileSet, file: u64) -> u64 {
+        set.format.length(file).exact().unwrap_or_else(|| {
+            let mut measure = Measure { counted: Counted::default(), pool: &self.pool };
+            let _ = set.format.write_to(file, &mut measure);
+            measure.counted.0
+        })
+    }
+
+    fn make(&self, object: &Object<'_>) -> Result<(ObjectKey, Bytes), Stopped> {
         let mut buffer = self.pool.buffer();
         buffer.bytes.reserve(object.length().bytes() as usize);
         object.write(&mut buffer.bytes)?;
-        let (key, body) = (object.key(), Bytes::from_owner(buffer));
-        let counts = object.side.is_none();
-        self.made.send(Made::Whole { key, body, permit, counts }).map_err(|_| Stopped)
+        Ok((object.key(), Bytes::from_owner(buffer)))
     }
 
     fn make_in_parts(&self, object: &Object<'_>) -> Result<(), Stopped> {
@@ -499,11 +541,39 @@ impl Maker {
                 Ok(())
             }
             Ok(None) => Err(Stopped),
-            Err(error) => {
-                let _ = self.made.send(Made::Failed(error));
-                Err(Stopped)
-            }
+            Err(error) => self.fail(error),
         }
+    }
+}
+
+/// Counts what is written, until makers are to stop.
+struct Measure<'a> {
+    counted: Counted,
+    pool: &'a Pool,
+}
+
+impl Measure<'_> {
+    fn go_on(&self) -> Result<(), Stopped> {
+        if self.pool.is_closed() { Err(Stopped) } else { Ok(()) }
+    }
+}
+
+impl Out for Measure<'_> {
+    fn framing(&mut self, bytes: &[u8]) -> Result<(), Stopped> {
+        self.go_on()?;
+        self.counted.framing(bytes)
+    }
+
+    fn content(&mut self, bytes: &[u8]) -> Result<(), Stopped> {
+        self.framing(bytes)
+    }
+
+    fn later(&mut self, len: usize) -> Result<Later, Stopped> {
+        self.counted.later(len)
+    }
+
+    fn fill_in(&mut self, place: Later, bytes: &[u8]) {
+        self.counted.fill_in(place, bytes);
     }
 }
 
@@ -658,7 +728,8 @@ mod tests {
                 all_bytes += bytes;
                 let stored =
                     crate::discover(&*store, &set, &format, split, "data/t0").await.unwrap();
-                assert_eq!(stored, crate::Stored { layout, bytes, odd: crate::Odd::default() });
+                let odd = crate::Odd { looked_at: set.files(split), ..crate::Odd::default() };
+                assert_eq!(stored, crate::Stored { layout, bytes, odd });
             }
             assert_eq!((summary.files, summary.bytes), (107, all_bytes));
         }
@@ -727,7 +798,8 @@ mod tests {
         {
             let stored =
                 crate::discover(&*together, &set, &format, split, "data/t0").await.unwrap();
-            let (bytes, odd) = (format.total_bytes(), crate::Odd::default());
+            let bytes = format.total_bytes();
+            let odd = crate::Odd { looked_at: format.files(), ..crate::Odd::default() };
             assert_eq!(stored, crate::Stored { layout, bytes, odd });
         }
     }

@@ -19,8 +19,14 @@ const NAME: &str = ".feedrate-dataset.json";
 const VERSION: u32 = 1;
 
 /// Keys whose values do not change what is read: only who verifies the bytes needs them to agree.
-const CONTENT_ONLY: [&str; 5] =
-    ["seed", "compressibility", "dedup_ratio", "compression_level", "parquet.row_group_size"];
+const CONTENT_ONLY: [&str; 6] = [
+    "seed",
+    "compressibility",
+    "dedup_ratio",
+    "compression_level",
+    "parquet.row_group_size",
+    "parquet.generation_batch_size",
+];
 
 /// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +50,14 @@ pub enum ManifestError {
     },
 }
 
+impl ManifestError {
+    /// Whether the store does not let it be read.
+    pub fn is_forbidden(&self) -> bool {
+        let Self::Store(error) = self else { return false };
+        matches!(*error.cause, Cause::Status { status: 403, .. })
+    }
+}
+
 /// The manifest of a data folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -58,7 +72,7 @@ pub struct MadeSet {
     /// What its first file is called: prefix, total, suffix, subfolder.
     first_file: String,
     files: u64,
-    /// Bytes of its files together.
+    /// Bytes of its files together, as far as they are known without making them.
     bytes: u64,
     made_by: String,
     /// The settings of `dataset.*` that its content follows from, by key.
@@ -161,18 +175,12 @@ impl MadeSet {
     /// Where the set differs from what `dataset` says now.
     pub fn differences(&self, dataset: &Dataset) -> Vec<Difference> {
         let configured = settings(dataset, self.split);
-        let either: std::collections::BTreeSet<&String> =
-            self.settings.keys().chain(configured.keys()).collect();
-        let value = |of: &Map<String, Value>, key| of.get(key).cloned().unwrap_or(Value::Null);
-        either
-            .into_iter()
-            .map(|key| Difference {
-                key: key.clone(),
-                made: value(&self.settings, key),
-                configured: value(&configured, key),
-            })
-            .filter(|difference| difference.made != difference.configured)
-            .collect()
+        // What only one side names belongs to another format, or is newer than the manifest.
+        let both = self.settings.iter().filter_map(|(key, made)| {
+            let configured = configured.get(key)?.clone();
+            Some(Difference { key: key.clone(), made: made.clone(), configured })
+        });
+        both.filter(|difference| difference.made != difference.configured).collect()
     }
 }
 
@@ -207,6 +215,7 @@ fn settings(dataset: &Dataset, split: Split) -> Map<String, Value> {
         Format::Parquet => {
             set("parquet.columns", json!(dataset.parquet.columns));
             set("parquet.row_group_size", json!(dataset.parquet.row_group_size));
+            set("parquet.generation_batch_size", json!(dataset.parquet.generation_batch_size));
             set("parquet.partition_by", json!(dataset.parquet.partition_by));
         }
         _ => {}

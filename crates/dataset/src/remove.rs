@@ -28,10 +28,9 @@ pub async fn remove(store: &dyn Store, layouts: &[Layout]) -> Result<u64, Remove
     let files =
         layouts.iter().flat_map(|layout| (0..layout.total()).map(move |file| (layout, file)));
     let removals = stream::iter(files).map(async |(layout, file)| {
-        // Those beside it go first: where a file is, they are.
-        let keys: Vec<_> = layout.keys(file).collect();
-        for key in keys.iter().rev() {
-            store.delete(key).await?;
+        // It goes before those beside it: where a file is, they are.
+        for key in layout.keys(file) {
+            store.delete(&key).await?;
         }
         Ok(())
     });

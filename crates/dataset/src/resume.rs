@@ -20,7 +20,7 @@ pub struct Present {
 }
 
 impl Present {
-    /// Lists what `store` holds of the set of `layout`. Memory: one bit a file, or 16 bytes where a
+    /// Lists what `store` holds of the set of `layout`. Memory: one bit a file, or some 30 bytes where a
     /// file's length is only known when it is made.
     pub async fn find(
         store: &dyn Store,

@@ -109,7 +109,9 @@ mod tests {
     fn pool(capacities: &[usize]) -> Arc<BufferPool> {
         let pool = BufferPool::new();
         let taken: Vec<_> = capacities.iter().map(|&capacity| pool.take(capacity)).collect();
-        taken.into_iter().for_each(|buffer| pool.put(buffer));
+        for buffer in taken {
+            pool.put(buffer);
+        }
         pool
     }
 

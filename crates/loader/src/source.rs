@@ -24,7 +24,7 @@ use crate::batch::{Arrival, Held, Landed};
 use crate::columns::{Columns, FetchedGroups};
 use crate::pool::BufferPool;
 
-/// Ranges of one piece that are in flight at a time.
+/// Ranges of one piece that are in flight at a time; together they have one turn.
 const RANGES_IN_FLIGHT: usize = 8;
 
 /// Why a batch could not be loaded.
@@ -230,8 +230,11 @@ impl Source {
 
     /// Bytes that reading a sample takes, of a file of so many.
     fn bytes_per_sample(&self, file_bytes: u64) -> f64 {
-        let all = || file_bytes as f64 / self.format.samples_per_file() as f64;
-        self.wanted_bytes_per_sample.unwrap_or_else(all)
+        match self.wanted_bytes_per_sample {
+            // They are those of the first file, which others are larger or smaller than.
+            Some(wanted) => wanted * file_bytes as f64 / self.format.file_len(0).max(1) as f64,
+            None => file_bytes as f64 / self.format.samples_per_file() as f64,
+        }
     }
 
     /// The bytes that `visit` brings, as far as they are known before.
@@ -319,7 +322,8 @@ impl Source {
             }
             Known::Different => false,
         };
-        self.place(visit).or(known.then_some(0..expected))
+        let whole = || 0..expected.min(self.format.file_len(visit.file));
+        self.place(visit).or_else(|| known.then(whole))
     }
 
     fn is_split(&self, bytes: u64) -> bool {

@@ -15,7 +15,6 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -483,13 +482,11 @@ fn write(path: &Path, body: &[u8]) -> io::Result<()> {
 /// Makes a file beside `path` under a hidden name of its own, and folders on the way where they are
 /// missing.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    static CREATED: AtomicU64 = AtomicU64::new(0);
-    let number = CREATED.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_file_name(walk::temporary_name(number));
-    let file = match File::create(&temporary) {
+    let temporary = path.with_file_name(walk::temporary_name());
+    let file = match File::create_new(&temporary) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            File::create(&temporary)?
+            File::create_new(&temporary)?
         }
         other => other?,
     };

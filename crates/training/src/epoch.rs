@@ -80,9 +80,9 @@ impl Accelerator {
         for _ in 0..self.steps {
             let batch = next_batch(&mut self.loader)?;
             let taken = Moment::now();
-            let (drawn, computed) = self.compute(taken);
             let wait = taken - asked;
             let worked = batch.last_byte().map_or(0.0, |last| last.elapsed().as_secs_f64());
+            let (drawn, computed) = self.compute(taken);
             samples += batch.samples();
             bytes += batch.arrived();
             // Its memory is for the batches to come, also while this rank waits for others.

@@ -52,9 +52,12 @@ impl Workload {
         }
     }
 
-    /// Whether samples are read from a store at all.
+    /// Whether samples are read from a store at all: files of the format `synthetic` are not (spec/dlio.md
+    /// 4.3).
     pub fn reads_storage(&self) -> bool {
-        !self.storage.simulate_io && self.reader.data_loader != DataLoader::Synthetic
+        !self.storage.simulate_io
+            && self.reader.data_loader != DataLoader::Synthetic
+            && self.dataset.format != Format::Synthetic
     }
 
     /// Sets the number of readers where it follows from the machine: the cores that each of

@@ -27,6 +27,7 @@ use self::chunks::Chunks;
 use self::filter::{Encoder, Filter};
 use self::structure::{Layout, Stored};
 use super::files::{Files, Length, Undecodable};
+use super::guard::guarded;
 use super::out::{Out, Stopped, pour};
 use super::{FormatError, Ingredients};
 use crate::content::{Content, PIECE};
@@ -388,7 +389,7 @@ impl Files for Hdf5 {
     }
 
     fn decode(&self, file: u64, _: Range<u64>, found: &[u8]) -> Result<(), Undecodable> {
-        read::guarded(|| self.read(file, found))
+        guarded(|| self.read(file, found))
     }
 }
 

@@ -19,7 +19,6 @@ mod column;
 mod decode;
 mod footer;
 mod groups;
-mod guard;
 mod layout;
 mod thrift;
 mod verify;

@@ -6,15 +6,24 @@
 
 use std::panic;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use feedrate_storage::{ObjectKey, StoreError, Upload};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::Maker;
 use super::pool::{Buffer, Permit};
 use crate::Length;
 use crate::format::out::{LATEST, Later, Out, Stopped};
+
+/// How long a store may take to take parts back. Nobody waits longer for the end of it all.
+const ABORT: Duration = Duration::from_secs(2);
+
+/// The most bytes that a file of about this length is taken to have.
+pub(super) fn most_bytes(length: Length) -> u64 {
+    length.exact().unwrap_or(length.bytes().saturating_mul(2))
+}
 
 /// A file on its way in parts.
 pub(super) struct Sender<'a> {
@@ -45,9 +54,7 @@ impl<'a> Sender<'a> {
         key: ObjectKey,
         length: Length,
     ) -> Result<Self, StoreError> {
-        // What is only about as long may be longer.
-        let most = length.exact().unwrap_or(length.bytes().saturating_mul(2));
-        let begun = Upload::begin(Arc::clone(&maker.store), key, Some(most));
+        let begun = Upload::begin(Arc::clone(&maker.store), key, Some(most_bytes(length)));
         Ok(Self {
             maker,
             upload: Arc::new(maker.runtime.block_on(begun)?),
@@ -89,23 +96,29 @@ impl<'a> Sender<'a> {
     }
 
     fn abort(&self) {
+        let abort = async { tokio::time::timeout(ABORT, self.upload.abort()).await };
         // The first error is the one to tell; what stays behind is no object.
-        let _ = self.maker.runtime.block_on(self.upload.abort());
+        let _ = self.maker.runtime.block_on(abort);
     }
 
     /// Waits for all that is on its way.
     fn wait(&mut self) -> Result<(), StoreError> {
         while let Some(ended) = self.maker.runtime.block_on(self.sending.join_next()) {
-            match ended {
-                Ok(Err(error)) => {
-                    self.failed.get_or_insert(error);
-                }
-                Err(ended) if ended.is_panic() => panic::resume_unwind(ended.into_panic()),
-                // Sent, or given up.
-                Ok(Ok(())) | Err(_) => {}
-            }
+            self.note(ended);
         }
         self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Keeps the first refusal of a part.
+    fn note(&mut self, ended: Result<Result<(), StoreError>, JoinError>) {
+        match ended {
+            Ok(Err(error)) => {
+                self.failed.get_or_insert(error);
+            }
+            Err(ended) if ended.is_panic() => panic::resume_unwind(ended.into_panic()),
+            // Sent, or given up.
+            Ok(Ok(())) | Err(_) => {}
+        }
     }
 
     /// Sends a part off.
@@ -129,9 +142,7 @@ impl<'a> Sender<'a> {
     /// Looks whether a part was refused.
     fn look(&mut self) -> Result<(), Stopped> {
         while let Some(ended) = self.sending.try_join_next() {
-            if let Ok(Err(error)) = ended {
-                self.failed.get_or_insert(error);
-            }
+            self.note(ended);
         }
         if self.failed.is_some() { Err(Stopped) } else { Ok(()) }
     }

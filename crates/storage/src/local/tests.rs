@@ -117,7 +117,7 @@ async fn half_written_files_are_not_listed_and_none_is_left_behind() {
     assert!(store.put(&ObjectKey::new("taken"), Bytes::from_static(b"x")).await.is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 
-    std::fs::write(folder.path().join(walk::temporary_name(7)), "half").unwrap();
+    std::fs::write(folder.path().join(walk::temporary_name()), "half").unwrap();
     std::fs::write(folder.path().join(".hidden"), "but whole").unwrap();
     assert_eq!(keys(&store, "").await.unwrap(), [".hidden", "a"]);
 }

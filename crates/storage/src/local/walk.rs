@@ -14,10 +14,11 @@ use crate::{Listed, ObjectKey};
 /// What the names of half-written files begin and end with.
 const TEMPORARY: (&str, &str) = (".feedrate-", ".tmp");
 
-/// A name for a file that is being written; `number` tells apart the writes of this process.
-pub(super) fn temporary_name(number: u64) -> String {
+/// A name for a file that is being written, by chance one that no other process has: those of several
+/// hosts or containers may have the same number.
+pub(super) fn temporary_name() -> String {
     let (start, end) = TEMPORARY;
-    format!("{start}{}-{number}{end}", std::process::id())
+    format!("{start}{:016x}{end}", fastrand::u64(..))
 }
 
 /// Hands the files below `root`/`prefix` to `page` by pages, until it says `false`. Symbolic links

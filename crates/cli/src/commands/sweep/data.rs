@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use anyhow::{Context, anyhow, bail};
-use feedrate_dataset::{FileFormat, Layout};
+use feedrate_dataset::{FileFormat, Layout, Manifest};
 use feedrate_metrics::process::available_memory;
 use feedrate_metrics::requests::RequestStats;
 use feedrate_metrics::units::ByteCount;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::plan::Planned;
 use crate::args::SweepArgs;
 use crate::commands::datagen::command_line;
-use crate::data::{Generation, find, is_missing, splits};
+use crate::data::{Generation, check_made, find, is_missing, splits};
 use crate::environment::Environment;
 use crate::output::note;
 use crate::store::Access;
@@ -175,7 +175,16 @@ fn lacking(
                     dataset.files(split)
                 )));
             }
-            Ok(_) => {}
+            Ok((layout, _)) => {
+                let manifest = runtime.block_on(Manifest::read(&*store, access.prefix()))?;
+                let made = manifest.as_ref().and_then(|manifest| manifest.find(&layout, split));
+                if let Some(Err(error)) = made.map(|made| {
+                    let place = format!("{} of {}", layout.folder(), store.location());
+                    check_made(made, workload, false, &place)
+                }) {
+                    return Ok(Some(error.to_string()));
+                }
+            }
             Err(error) if is_missing(&error) => return Ok(Some(error.to_string())),
             Err(error) => return Err(error),
         }

@@ -4,8 +4,6 @@
 //! and chunks say, so those are compared with the workload's before values are read, and values are read
 //! a few samples at a time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use feedrate_workload::ElementType;
 use hdf5_pure::{Chunk, ChunkIndex, Dataset, Datatype, Error, File, Layout};
 
@@ -14,13 +12,6 @@ use crate::format::files::Undecodable;
 
 /// Values to read at a time, in bytes, if a sample or a chunk does not have more.
 const WINDOW: u64 = 1 << 20;
-
-/// Reads, and takes a panic of the library as an error. None is known, but it is large, and may meet any
-/// bytes.
-pub(super) fn guarded(read: impl FnOnce() -> Result<(), Undecodable>) -> Result<(), Undecodable> {
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(Undecodable::file("it is no HDF5 file that can be read")))
-}
 
 /// Opens the file that consists of `bytes`.
 pub(super) fn open(bytes: &[u8]) -> Result<File, Undecodable> {

@@ -22,8 +22,8 @@ use parquet::file::metadata::{
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::super::files::Undecodable;
+use super::super::guard::guarded;
 use super::footer::{Footer, Group, Place};
-use super::guard::guarded;
 use super::thrift::read::{Malformed, Reader, STRUCT};
 
 /// Bytes of a column that are decoded at a time, about, and rows at most.

@@ -18,9 +18,9 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 use super::super::files::Undecodable;
+use super::super::guard::guarded;
 use super::MAGIC;
 use super::column::{Column, FLOAT16_TYPE, describe};
-use super::guard::guarded;
 use super::thrift::read::{BINARY, Kind, LIST, Malformed, Reader, STRUCT};
 use super::thrift::{self, Struct};
 
@@ -304,7 +304,7 @@ impl Footers {
             let root = Type::group_type_builder("schema").with_fields(read).build()?;
             let read = SchemaDescriptor::new(Arc::new(root));
             let types = parquet_to_arrow_schema(&read, None)?;
-            Ok((Arc::new(read), types))
+            Ok::<_, parquet::errors::ParquetError>((Arc::new(read), types))
         })?;
         let wanted = (0..all.num_columns()).map(|leaf| is_wanted(all.get_column_root(leaf).name()));
         let wanted = wanted.collect();

@@ -1,21 +1,22 @@
-//! Keeps panics of the `parquet` crate from the user: it has many places that values of damaged pages
-//! lead to, lists of different lengths, indices beyond a dictionary and the like.
+//! Keeps panics of libraries that read files from the user. They have many places that values of damaged
+//! files lead to: lists of different lengths, indices beyond a table and the like.
 
 use std::cell::Cell;
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-use super::super::files::Undecodable;
+use super::files::Undecodable;
 
 thread_local! {
     /// Whether this thread is in [`guarded`], where nobody needs to be told of a panic.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets the `parquet` crate look at bytes that may lie. What goes wrong there is an error, even where it
-/// panics, and is not reported in any other way.
-pub(super) fn guarded<T>(
-    look: impl FnOnce() -> parquet::errors::Result<T>,
+/// Lets a library look at bytes that may lie. What goes wrong there is an error, even where it panics, and
+/// is not reported in any other way.
+pub(super) fn guarded<T, E: fmt::Display>(
+    look: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, Undecodable> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -44,9 +45,9 @@ mod tests {
     #[test]
     fn a_panic_is_an_error_and_ends_the_silence() {
         let lists: [u8; 0] = [];
-        let outcome = guarded(|| Ok(lists[lists.len()]));
+        let outcome = guarded(|| Ok::<_, fmt::Error>(lists[lists.len()]));
         assert!(outcome.is_err_and(|error| error.to_string().contains("does not expect")));
         assert!(!GUARDED.get());
-        assert_eq!(guarded(|| Ok(7)), Ok(7));
+        assert_eq!(guarded(|| Ok::<_, fmt::Error>(7)), Ok(7));
     }
 }
