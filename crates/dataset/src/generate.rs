@@ -607,6 +607,9 @@ mod tests {
     #[derive(Debug, Default)]
     struct Puts {
         refused_from: Option<usize>,
+        /// What the keys that are refused end with.
+        refused: Option<&'static str>,
+        stored: Mutex<Vec<String>>,
         takes: Duration,
         started: AtomicUsize,
         now: AtomicUsize,
@@ -622,7 +625,8 @@ mod tests {
             self.buffers.lock().unwrap().insert(body.as_ptr() as usize);
             tokio::time::sleep(self.takes).await;
             self.now.fetch_sub(1, Ordering::SeqCst);
-            if self.refused_from.is_some_and(|from| number >= from) {
+            let refused = self.refused.is_some_and(|end| key.as_str().ends_with(end));
+            if refused || self.refused_from.is_some_and(|from| number >= from) {
                 return Err(StoreError {
                     operation: Operation::Put,
                     target: key.to_string(),
@@ -637,6 +641,7 @@ mod tests {
                     }),
                 });
             }
+            self.stored.lock().unwrap().push(key.to_string());
             Ok(())
         }
     }
@@ -698,7 +703,8 @@ mod tests {
         let result = generate(store, sets, options, &progress).await;
         if let Ok(summary) = &result {
             assert_eq!(summary.files, progress.total_files());
-            assert_eq!(summary.bytes, progress.total_bytes());
+            let beside = summary.bytes - progress.total_bytes();
+            assert_eq!(beside > 0, !Side::of(set.format).is_empty());
         }
         result
     }
@@ -842,6 +848,25 @@ mod tests {
         assert!(started <= 4 + 4, "{started} puts");
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(store.started.load(Ordering::SeqCst), started);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_file_is_stored_when_all_that_stands_beside_it_is() {
+        let set = dataset(Format::IndexedBinary, 20, 4096.0);
+        let store = Arc::new(Puts { takes: Duration::from_millis(1), ..Puts::default() });
+        generated(store.clone(), &set, options(2, 8)).await.unwrap();
+        let stored = store.stored.lock().unwrap().clone();
+        assert_eq!(stored.len(), 60);
+        for file in stored.iter().filter(|key| key.ends_with("_binary")) {
+            let place = |key: &str| stored.iter().position(|stored| stored == key).unwrap();
+            for beside in [".off.idx", ".sz.idx"] {
+                assert!(place(&format!("{file}{beside}")) < place(file), "{stored:?}");
+            }
+        }
+        let store = Arc::new(Puts { refused: Some(".sz.idx"), ..Puts::default() });
+        generated(store.clone(), &set, options(2, 8)).await.expect_err("a refusal");
+        let stored = store.stored.lock().unwrap().clone();
+        assert!(stored.iter().all(|key| key.ends_with(".off.idx")), "{stored:?}");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

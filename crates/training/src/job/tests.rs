@@ -200,6 +200,23 @@ fn a_step_takes_the_memory_that_the_story_of_this_module_tells() {
 }
 
 #[test]
+fn work_on_samples_is_told_apart_from_waiting_for_the_store() {
+    let options = [
+        "dataset.num_files_train=8",
+        "reader.batch_size=2",
+        "reader.read_threads=0",
+        "reader.preprocess_time=0.002",
+        "train.computation_time=0.06",
+    ];
+    let slow = |store: WatchedStore| store.delayed(|_, _| Duration::from_millis(25));
+    let played = play_on(&options, 1, Notes::default(), slow);
+    for step in steps(&played.record().epochs[0].ranks[0]) {
+        assert!(step.wait.0 >= 0.054, "{step:?}");
+        assert!((0.004..step.wait.0 / 2.0).contains(&step.work.0), "{step:?}");
+    }
+}
+
+#[test]
 fn the_bytes_of_an_epoch_are_those_of_its_files() {
     let options = [
         "dataset.num_files_train=12",
