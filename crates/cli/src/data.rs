@@ -118,8 +118,8 @@ impl Generation<'_> {
         let sets = sets(access, workload)?;
         let nothing = format!("{}/.feedrate-preflight", sets[0].layout.folder());
         self.runtime.block_on(store.list(&nothing, &mut |_| ()))?;
-        let found = self.runtime.block_on(Manifest::read(&*store, access.prefix()))?;
-        let Some(mut manifest) = found else { return Ok(()) };
+        let found = Manifest::read_to_write(&*store, access.prefix());
+        let mut manifest = self.runtime.block_on(found)?;
         let mut forgotten = false;
         for (split, set) in splits(workload).zip(&*sets) {
             let made = manifest.find(&set.layout, split).filter(|_| self.resume);
@@ -194,8 +194,7 @@ impl Generation<'_> {
         let (access, workload) = (self.access, self.workload);
         let store = access.open(Arc::default())?;
         let write = async {
-            let found = Manifest::read(&*store, access.prefix()).await?;
-            let mut manifest = found.unwrap_or_default();
+            let mut manifest = Manifest::read_to_write(&*store, access.prefix()).await?;
             for (split, set) in splits(workload).zip(&sets(access, workload)?) {
                 let bytes = set.format.total_bytes();
                 manifest.note(&workload.dataset, &set.layout, split, bytes);
@@ -451,12 +450,11 @@ impl Found {
         let Self { store, prefix, sets } = self;
         let layouts: Vec<Layout> = sets.iter().map(|(_, layout)| layout.clone()).collect();
         runtime.block_on(async {
-            if let Some(mut manifest) = Manifest::read(&**store, prefix).await? {
-                for (split, layout) in sets {
-                    manifest.forget(layout, *split);
-                }
-                manifest.write(&**store, prefix).await?;
+            let mut manifest = Manifest::read_to_write(&**store, prefix).await?;
+            for (split, layout) in sets {
+                manifest.forget(layout, *split);
             }
+            manifest.write(&**store, prefix).await?;
             Ok(remove(&**store, &layouts).await?)
         })
     }

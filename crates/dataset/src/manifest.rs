@@ -132,6 +132,16 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
+    /// As [`read`](Self::read), for who writes it anew: one that is not there, or that nobody can read, says
+    /// nothing.
+    pub async fn read_to_write(store: &dyn Store, prefix: &str) -> Result<Self, ManifestError> {
+        match Self::read(store, prefix).await {
+            Ok(found) => Ok(found.unwrap_or_default()),
+            Err(ManifestError::Malformed { .. }) => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes it to the data folder at `prefix` in `store`; one without sets is removed.
     pub async fn write(&self, store: &dyn Store, prefix: &str) -> Result<(), ManifestError> {
         let key = key(prefix);
@@ -294,6 +304,8 @@ mod tests {
             store.put(&key("data"), text.into()).await.unwrap();
             let error = Manifest::read(&store, "data").await.unwrap_err().to_string();
             assert!(error.starts_with("data/.feedrate-dataset.json at memory"), "{error}");
+            let anew = Manifest::read_to_write(&store, "data").await.unwrap();
+            assert_eq!(anew, Manifest::default());
         }
     }
 }
