@@ -10,7 +10,6 @@ Prints the median of each figure with the worst beside it.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -19,9 +18,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from embedded import server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUCKET = ("--bucket", "feedrate")
 
 # Name, workload, samples of a file of 1 GiB, and other settings.
 LARGE = [
@@ -29,26 +30,6 @@ LARGE = [
     ("Parquet, DLRM's schema", "dlrm_b200", 1_398_101, []),
     ("indexed binary", "megatron_deepspeed_LLNL", 524_288, []),
 ]
-
-
-@contextlib.contextmanager
-def server(program: pathlib.Path, folder: pathlib.Path, *options):
-    """The process of a server that ends with this, and the environment of its clients."""
-    exports = folder / "server"
-    command = [program, "serve", "--listen", "127.0.0.1:0", "--env-file", exports]
-    command += ["--bucket", "feedrate", *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            for _ in range(100):
-                if exports.exists() or process.poll() is not None:
-                    break
-                time.sleep(0.1)
-            else:
-                sys.exit("the server does not start")
-            words = shlex.split(exports.read_text())
-            yield process, os.environ | dict(word.split("=", 1) for word in words if "=" in word)
-        finally:
-            process.terminate()
 
 
 def cpu_seconds(process: subprocess.Popen) -> float:
@@ -88,7 +69,7 @@ def main() -> None:
     for number in range(options.runs):
         print(f"set {number + 1} of {options.runs}", file=sys.stderr)
         with tempfile.TemporaryDirectory(prefix="feedrate-bench-") as folder:
-            with server(program, pathlib.Path(folder)) as (process, environment):
+            with server(program, pathlib.Path(folder), *BUCKET) as (process, environment):
                 arguments = ["unet3d_b200", "--bucket", "feedrate", "--files", str(options.files)]
                 made = datagen(program, environment, arguments)
                 gib = made["bytes"] / 2**30
@@ -119,7 +100,9 @@ def main() -> None:
                 with tempfile.TemporaryDirectory(prefix="feedrate-bench-") as folder:
                     objects = pathlib.Path(folder) / "objects"
                     objects.mkdir()
-                    with server(program, pathlib.Path(folder), "--dir", objects) as (_, environment):
+                    with server(
+                        program, pathlib.Path(folder), *BUCKET, "--dir", objects
+                    ) as (_, environment):
                         made = datagen(program, environment, [*arguments, "--bucket", "feedrate"])
                         peaks["server"].append(made["peak_mib"])
             cells = [show(peaks[kind], "{:.0f}", max) for kind in ("folder", "server")]

@@ -11,16 +11,15 @@ with the worst beside it, and the median of its ratios to one process in the sam
 """
 
 import argparse
-import contextlib
 import json
-import os
 import pathlib
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from embedded import server
 
 WORKLOAD = "retinanet_b200"
 
@@ -33,25 +32,6 @@ FIGURES = [
     ("client_peak_rss_bytes", "client MiB", "{:.0f}", max),
     ("time_to_first_step_seconds", "first step s", "{:.3f}", max),
 ]
-
-
-@contextlib.contextmanager
-def server(program: pathlib.Path, folder: pathlib.Path):
-    """The environment of clients of a server that ends with this."""
-    exports = folder / "server"
-    command = [program, "serve", "--listen", "127.0.0.1:0", "--env-file", exports]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            for _ in range(100):
-                if exports.exists() or process.poll() is not None:
-                    break
-                time.sleep(0.1)
-            else:
-                sys.exit("the server does not start")
-            words = shlex.split(exports.read_text())
-            yield os.environ | dict(word.split("=", 1) for word in words if "=" in word)
-        finally:
-            process.terminate()
 
 
 def layouts(ranks: int, launcher: list[str]) -> dict[str, tuple[list[str], list[str]]]:
@@ -85,7 +65,7 @@ def main() -> None:
     rounds: list[dict[str, dict[str, float]]] = []
     with tempfile.TemporaryDirectory(prefix="feedrate-bench-") as folder:
         folder = pathlib.Path(folder)
-        with server(program, folder) as environment:
+        with server(program, folder) as (_, environment):
 
             def call(command: list) -> bytes:
                 done = subprocess.run(

@@ -125,11 +125,10 @@ impl Generation<'_> {
             let made = manifest.find(&set.layout, split).filter(|_| self.resume);
             let differences = made.map_or(Vec::new(), |made| made.differences(&workload.dataset));
             if !differences.is_empty() {
-                let folder = set.layout.folder();
                 return Err(anyhow!(
-                    "the data set in {folder} of {} was made otherwise: {}. It cannot be resumed: leave \
-                     --resume out to make it anew",
-                    store.location(),
+                    "the data set in {} was made otherwise: {}. It cannot be resumed: leave --resume out \
+                     to make it anew",
+                    place(&set.layout, &*store),
                     listed(&differences)
                 ));
             }
@@ -147,7 +146,7 @@ impl Generation<'_> {
         let requests = Arc::new(RequestStats::new());
         let store = access.open(Arc::clone(&requests))?;
         let mut sets = sets(access, workload)?;
-        let location = format!("{} of {}", sets[0].layout.folder(), store.location());
+        let location = place(&sets[0].layout, &*store);
         if self.resume {
             for set in &mut sets {
                 let found = Present::find(&*store, &set.layout, &set.format);
@@ -203,6 +202,11 @@ impl Generation<'_> {
         };
         self.runtime.block_on(write)
     }
+}
+
+/// Where a set is, for people.
+fn place(layout: &Layout, store: &dyn Store) -> String {
+    format!("{} of {}", layout.folder(), store.location())
 }
 
 fn listed(differences: &[Difference]) -> String {
@@ -311,9 +315,8 @@ impl Input {
                 manifest = Some(read?.unwrap_or_default());
             }
             let made = manifest.as_ref().and_then(|manifest| manifest.find(&layout, split));
-            let place = format!("{} of {}", layout.folder(), store.location());
             if let Some(made) = made {
-                check_made(made, workload, verify, &place)?;
+                check_made(made, workload, verify, &layout, store)?;
             }
             let known = match made {
                 _ if !workload.reads_storage() => Known::Simulated,
@@ -328,7 +331,7 @@ impl Input {
                      ({size} bytes, not {expected}): results show the bytes that were read",
                     odd.files,
                     format.files(),
-                    place,
+                    place(&layout, store),
                     layout.key(index),
                 )
             }));
@@ -498,14 +501,15 @@ pub(crate) fn check_made(
     made: &MadeSet,
     workload: &Workload,
     verify: bool,
-    place: &str,
+    layout: &Layout,
+    store: &dyn Store,
 ) -> anyhow::Result<()> {
     let differences = made.differences(&workload.dataset);
     if differences.iter().any(|difference| verify || difference.matters()) {
         return Err(anyhow!(
             "the data set in {} was made with other settings: {}. Set them alike, or generate the data \
              set again",
-            place,
+            place(layout, store),
             listed(&differences)
         ));
     }

@@ -277,16 +277,18 @@ async fn store_all(
                     let (store, in_flight) = (Arc::clone(store), Arc::clone(in_flight));
                     let progress = Arc::clone(progress);
                     puts.spawn(async move {
-                        // Closed when something failed: then nothing more is started.
-                        let Ok(turn) = in_flight.acquire().await else { return Ok(()) };
-                        for (key, body) in objects {
-                            let bytes = body.len() as u64;
-                            let stored = store.put(&key, body).await;
-                            stored.inspect_err(|_| in_flight.close())?;
-                            progress.add_bytes(bytes);
+                        let storing = in_turn(&in_flight, async {
+                            for (key, body) in objects {
+                                let bytes = body.len() as u64;
+                                store.put(&key, body).await?;
+                                progress.add_bytes(bytes);
+                            }
+                            drop(permit);
+                            Ok(())
+                        });
+                        if storing.await?.is_some() {
+                            progress.add_file();
                         }
-                        drop((turn, permit));
-                        progress.add_file();
                         Ok(())
                     });
                 }
@@ -296,6 +298,16 @@ async fn store_all(
         }
     }
     Ok(())
+}
+
+/// Does `work` when there is a turn for it, and lets nobody have one any more if it fails. `None` if
+/// something has failed before: then nothing more is started.
+async fn in_turn<T>(
+    in_flight: &Semaphore,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<Option<T>, StoreError> {
+    let Ok(_turn) = in_flight.acquire().await else { return Ok(None) };
+    work.await.map(Some).inspect_err(|_| in_flight.close())
 }
 
 /// Gives nobody a turn any more when it is dropped.
@@ -478,36 +490,33 @@ impl Maker {
 
     /// Makes an object and returns when it is stored.
     fn store_now(&self, object: &Object<'_>) -> Result<(), Stopped> {
-        if object.length().bytes() > IN_PARTS_FROM {
-            return self.make_in_parts(object);
-        }
-        let permit = self.pool.permit().ok_or(Stopped)?;
-        let (key, body) = self.make(object)?;
-        let bytes = body.len() as u64;
-        let stored = self.runtime.block_on(async {
-            // Closed when something failed.
-            let Ok(turn) = self.in_flight.acquire().await else { return Ok(false) };
-            let stored = self.store.put(&key, body).await;
-            drop((turn, permit));
-            stored.map(|()| true)
-        });
+        let stored = if object.length().bytes() > IN_PARTS_FROM {
+            self.put_in_parts(object)
+        } else {
+            let permit = self.pool.permit().ok_or(Stopped)?;
+            let (key, body) = self.make(object)?;
+            let bytes = body.len() as u64;
+            let put = self.runtime.block_on(in_turn(&self.in_flight, self.store.put(&key, body)));
+            drop(permit);
+            put.inspect(|stored| {
+                if stored.is_some() {
+                    self.progress.add_bytes(bytes);
+                }
+            })
+        };
         match stored {
-            Ok(true) => {
-                self.progress.add_bytes(bytes);
+            Ok(Some(())) => {
                 if object.side.is_none() {
                     self.progress.add_file();
                 }
                 Ok(())
             }
-            Ok(false) => Err(Stopped),
-            Err(error) => self.fail(error),
+            Ok(None) => Err(Stopped),
+            Err(error) => {
+                let _ = self.made.send(Made::Failed(error));
+                Err(Stopped)
+            }
         }
-    }
-
-    /// Tells that an object could not be stored.
-    fn fail(&self, error: StoreError) -> Result<(), Stopped> {
-        let _ = self.made.send(Made::Failed(error));
-        Err(Stopped)
     }
 
     /// The length of a file, by making it where that is the only way to know. Something else if makers are
@@ -527,21 +536,12 @@ impl Maker {
         Ok((object.key(), Bytes::from_owner(buffer)))
     }
 
-    fn make_in_parts(&self, object: &Object<'_>) -> Result<(), Stopped> {
-        let write = |mut sender: Sender<'_>| match object.write(&mut sender) {
+    /// Makes an object part by part; `None` if it was given up because of another.
+    fn put_in_parts(&self, object: &Object<'_>) -> Result<Option<()>, StoreError> {
+        let mut sender = Sender::begin(self, object.key(), object.length())?;
+        match object.write(&mut sender) {
             Ok(()) => sender.finish(),
             Err(Stopped) => sender.give_up().map(|()| None),
-        };
-        let sent = Sender::begin(self, object.key(), object.length()).and_then(write);
-        match sent {
-            Ok(Some(())) => {
-                if object.side.is_none() {
-                    self.progress.add_file();
-                }
-                Ok(())
-            }
-            Ok(None) => Err(Stopped),
-            Err(error) => self.fail(error),
         }
     }
 }

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use feedrate_storage::{ObjectKey, StoreError, Upload};
 use tokio::task::{JoinError, JoinSet};
 
-use super::Maker;
 use super::pool::{Buffer, Permit};
+use super::{Maker, in_turn};
 use crate::Length;
 use crate::format::out::{LATEST, Later, Out, Stopped};
 
@@ -126,14 +126,12 @@ impl<'a> Sender<'a> {
         let (upload, in_flight) = (Arc::clone(&self.upload), Arc::clone(&self.maker.in_flight));
         let progress = Arc::clone(&self.maker.progress);
         let sending = async move {
-            // Closed when something failed: then nothing more is started.
-            let Ok(turn) = in_flight.acquire().await else { return Ok(()) };
             let body = Bytes::from_owner(buffer);
             let bytes = body.len() as u64;
-            let sent = upload.part(offset, body).await;
-            sent.inspect_err(|_| in_flight.close())?;
-            drop((turn, permit));
-            progress.add_bytes(bytes);
+            if in_turn(&in_flight, upload.part(offset, body)).await?.is_some() {
+                drop(permit);
+                progress.add_bytes(bytes);
+            }
             Ok(())
         };
         self.sending.spawn_on(sending, &self.maker.runtime);

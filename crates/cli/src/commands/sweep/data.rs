@@ -178,10 +178,8 @@ fn lacking(
             Ok((layout, _)) => {
                 let manifest = runtime.block_on(Manifest::read(&*store, access.prefix()))?;
                 let made = manifest.as_ref().and_then(|manifest| manifest.find(&layout, split));
-                if let Some(Err(error)) = made.map(|made| {
-                    let place = format!("{} of {}", layout.folder(), store.location());
-                    check_made(made, workload, false, &place)
-                }) {
+                let check = |made| check_made(made, workload, false, &layout, &*store);
+                if let Some(Err(error)) = made.map(check) {
                     return Ok(Some(error.to_string()));
                 }
             }
