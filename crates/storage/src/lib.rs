@@ -35,7 +35,7 @@ pub use key::ObjectKey;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use retry::{RetryPolicy, Retrying};
-pub use s3::{OpenError, S3Settings, S3Store};
+pub use s3::{GetEngine, OpenError, S3Settings, S3Store};
 pub use simulated::SimulatedStore;
 pub use store::{Fetched, Listed, Store};
 pub use upload::{PartPlace, PartTag, Upload, UploadId, UploadedPart, part_bytes};

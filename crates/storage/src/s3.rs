@@ -4,7 +4,8 @@
 //! other tools write). The [`transport`] signs them, sends them over a pool of HTTP/1.1 connections
 //! ([`connect`], [`tls`]), times them, and turns every failure, error statuses included, into a
 //! [`Cause`] ([`failure`]). The pages of a listing ([`listing`]) and uploads in parts ([`multipart`])
-//! have modules of their own.
+//! have modules of their own. GETs can go through another library's client instead, for comparison
+//! ([`reference`](mod@reference)).
 //!
 //! One [`Store`] call is one request and nothing else: no HEAD that nobody asked for, no look-up of
 //! the bucket, no metadata address. (A listing is one request for each 1,000 keys.)
@@ -24,14 +25,16 @@ use crate::{
     Cause, Fetched, Listed, ObjectKey, Operation, PartPlace, PartTag, Store, StoreError, UploadId,
     UploadedPart,
 };
+use reference::Reference;
 use transport::{Answer, BodyCheck, ESCAPED, Transport};
 
-pub use settings::{OpenError, S3Settings};
+pub use settings::{GetEngine, OpenError, S3Settings};
 
 mod connect;
 mod failure;
 mod listing;
 mod multipart;
+mod reference;
 mod settings;
 mod tls;
 mod transport;
@@ -44,6 +47,8 @@ const PATH: &AsciiSet = &ESCAPED.remove(b'/');
 #[derive(Debug)]
 pub struct S3Store {
     transport: Transport,
+    /// What GETs go through instead, if the settings say so.
+    reference: Option<Reference>,
     bucket_url: String,
     endpoint: String,
     location: String,
@@ -60,7 +65,12 @@ impl S3Store {
     pub fn new(settings: S3Settings) -> Result<Self, OpenError> {
         let endpoint = settings.check()?;
         let tls = tls::client_config(settings.ca_bundle.as_deref(), endpoint.is_https)?;
+        let reference = match settings.get_engine {
+            GetEngine::Feedrate => None,
+            GetEngine::ObjectStore => Some(Reference::new(&settings, &endpoint, tls.clone())?),
+        };
         Ok(Self {
+            reference,
             transport: Transport::new(&settings, tls),
             bucket_url: endpoint.bucket_url,
             location: format!("s3://{} at {}", settings.bucket, endpoint.shown),
@@ -127,6 +137,9 @@ impl S3Store {
         range: Option<Range<u64>>,
         into: Option<&mut Vec<u8>>,
     ) -> Result<Fetched, Cause> {
+        if let Some(reference) = &self.reference {
+            return reference.read(key, range, into).await;
+        }
         let header = range.as_ref().map(range_header).transpose()?;
         let answer = self.ask(key, header).await?;
         if let Some(range) = &range {
@@ -157,6 +170,9 @@ impl S3Store {
             let asked = Instant::now();
             let size = self.head(key).await?;
             return Ok((Fetched::nothing(asked.elapsed()), size));
+        }
+        if let Some(reference) = &self.reference {
+            return reference.read_tail(key, most, into).await;
         }
         let answer = match self.ask(key, Some(tail_header(most))).await {
             // Nothing is a tail of an empty object, and to some servers of one that is shorter. As

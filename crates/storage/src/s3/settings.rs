@@ -8,6 +8,17 @@ use url::Url;
 
 use crate::Credentials;
 
+/// Whose code makes the GETs of a bucket. All other operations are ours either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum GetEngine {
+    /// Ours.
+    #[default]
+    Feedrate,
+    /// `object_store`'s own S3 client, as a reference. It has no name for a key with an empty part
+    /// (`a//b`), and takes no answer that does not say its length.
+    ObjectStore,
+}
+
 /// How to reach a bucket. [`new`](Self::new) fills in what most callers leave alone.
 #[derive(Debug, Clone)]
 pub struct S3Settings {
@@ -37,6 +48,8 @@ pub struct S3Settings {
     /// and aborting an upload in parts; 20 s by default. A run begins with a list or a HEAD, so this is how soon an endpoint is told that
     /// takes connections and never answers.
     pub list_timeout: Duration,
+    /// Whose code makes GETs; ours by default.
+    pub get_engine: GetEngine,
 }
 
 impl S3Settings {
@@ -56,6 +69,7 @@ impl S3Settings {
             connect_timeout: Duration::from_secs(5),
             attempt_timeout: Duration::from_mins(1),
             list_timeout: Duration::from_secs(20),
+            get_engine: GetEngine::default(),
         }
     }
 
