@@ -4,7 +4,14 @@ use feedrate_s3_server::{KeyPair, Options, Server as S3Server};
 
 use super::*;
 
-async fn store(sign_payload: bool) -> S3Store {
+with_both_engines! {
+    a_bucket_keeps_the_contract,
+    a_bucket_behind_several_endpoints_keeps_the_contract,
+    a_bucket_keeps_the_contract_with_signed_bodies,
+    wrong_keys_and_a_missing_bucket_are_told_as_such,
+}
+
+async fn store(engine: GetEngine, sign_payload: bool) -> S3Store {
     let keys = KeyPair {
         access_key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
         secret_access_key: "hush-hush".to_owned(),
@@ -16,31 +23,30 @@ async fn store(sign_payload: bool) -> S3Store {
     let server = S3Server::bind(options).await.unwrap();
     let endpoint = format!("http://{}", server.local_addr());
     tokio::spawn(server.serve(std::future::pending()));
-    S3Store::new(S3Settings { sign_payload, ..settings(&endpoint) }).unwrap()
+    let settings = S3Settings { get_engine: engine, sign_payload, ..settings(&endpoint) };
+    S3Store::new(settings).unwrap()
 }
 
-#[tokio::test]
-async fn a_bucket_keeps_the_contract() {
-    crate::contract::check(Arc::new(store(false).await)).await;
+async fn a_bucket_keeps_the_contract(engine: GetEngine) {
+    crate::contract::check(Arc::new(store(engine, false).await)).await;
 }
 
-#[tokio::test]
-async fn a_bucket_behind_several_endpoints_keeps_the_contract() {
-    let one = store(false).await;
+async fn a_bucket_behind_several_endpoints_keeps_the_contract(engine: GetEngine) {
+    let one = store(engine, false).await;
     let other = S3Store::new(one.settings.clone()).unwrap();
     let store = Retrying::over([one, other], RetryPolicy::default(), Arc::default());
     crate::contract::check(Arc::new(store)).await;
 }
 
-#[tokio::test]
-async fn a_bucket_keeps_the_contract_with_signed_bodies() {
-    crate::contract::check(Arc::new(store(true).await)).await;
+async fn a_bucket_keeps_the_contract_with_signed_bodies(engine: GetEngine) {
+    crate::contract::check(Arc::new(store(engine, true).await)).await;
 }
 
-/// Keys as DLIO once wrote them: signed, sent and listed with all their slashes.
+/// Keys as DLIO once wrote them: signed, sent and listed with all their slashes. `object_store` has no
+/// name for them.
 #[tokio::test]
 async fn whole_uris_are_keys_like_any_other() {
-    let store = store(false).await;
+    let store = store(GetEngine::Feedrate, false).await;
     let key = |name: &str| ObjectKey::new(format!("s3://data/unet3d/train/{name}"));
     for name in ["img_0_of_2.npz", "img_1_of_2.npz"] {
         store.put(&key(name), Bytes::from_static(b"body")).await.unwrap();
@@ -56,9 +62,8 @@ async fn whole_uris_are_keys_like_any_other() {
     assert!(store.size(&found[0]).await.is_err());
 }
 
-#[tokio::test]
-async fn wrong_keys_and_a_missing_bucket_are_told_as_such() {
-    let right = store(false).await;
+async fn wrong_keys_and_a_missing_bucket_are_told_as_such(engine: GetEngine) {
+    let right = store(engine, false).await;
     let with = |change: fn(&mut S3Settings)| {
         let mut settings = right.settings.clone();
         change(&mut settings);
@@ -67,7 +72,7 @@ async fn wrong_keys_and_a_missing_bucket_are_told_as_such() {
     let wrong_secret = with(|settings| {
         settings.credentials = Credentials::new("AKIAIOSFODNN7EXAMPLE", "not-it", None, "a test");
     });
-    let error = listed(&wrong_secret).await.unwrap_err().to_string();
+    let error = get(&wrong_secret).await.unwrap_err().to_string();
     assert!(error.contains("403 SignatureDoesNotMatch"), "{error}");
     let wrong_id = with(|settings| {
         settings.credentials = Credentials::new("AKIAOTHER", "hush-hush", None, "a test");
@@ -75,7 +80,10 @@ async fn wrong_keys_and_a_missing_bucket_are_told_as_such() {
     let error = listed(&wrong_id).await.unwrap_err().to_string();
     assert!(error.contains("403 InvalidAccessKeyId"), "{error}");
     let no_bucket = with(|settings| settings.bucket = "nosuch".to_owned());
-    let error = listed(&no_bucket).await.unwrap_err();
-    assert!(matches!(*error.cause, Cause::NoSuchBucket), "{error:?}");
-    assert!(error.to_string().contains("s3://nosuch at http://127.0.0.1:"), "{error}");
+    for error in
+        [listed(&no_bucket).await.unwrap_err(), get(&no_bucket).await.map(drop).unwrap_err()]
+    {
+        assert!(matches!(*error.cause, Cause::NoSuchBucket), "{error:?}");
+        assert!(error.to_string().contains("s3://nosuch at http://127.0.0.1:"), "{error}");
+    }
 }

@@ -11,6 +11,13 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
+with_both_engines! {
+    a_private_authority_is_trusted_when_its_file_is_named,
+    an_unknown_issuer_is_said_once_and_with_the_way_out,
+    a_name_that_the_certificate_lacks_is_said,
+    https_to_a_plain_server_is_a_tls_failure_that_asks_the_question,
+}
+
 /// The PEM file of a new authority, and a server that has its certificate for `localhost`.
 pub(super) fn authority() -> (NamedTempFile, TlsAcceptor) {
     authority_called("Feedrate's test authority")
@@ -38,25 +45,23 @@ fn authority_called(name: &str) -> (NamedTempFile, TlsAcceptor) {
     (file, TlsAcceptor::from(Arc::new(config)))
 }
 
-fn store(url: &str, ca: &NamedTempFile) -> S3Store {
+fn store(engine: GetEngine, url: &str, ca: &NamedTempFile) -> S3Store {
     let ca_bundle = Some(ca.path().to_owned());
-    S3Store::new(S3Settings { ca_bundle, ..settings(url) }).unwrap()
+    S3Store::new(S3Settings { ca_bundle, get_engine: engine, ..settings(url) }).unwrap()
 }
 
-#[tokio::test]
-async fn a_private_authority_is_trusted_when_its_file_is_named() {
+async fn a_private_authority_is_trusted_when_its_file_is_named(engine: GetEngine) {
     let (ca, acceptor) = authority();
     let server = Server::play_over(Some(acceptor), [Reply::ok("body")]).await;
-    let store = store(&format!("https://localhost:{}", server.port), &ca);
+    let store = store(engine, &format!("https://localhost:{}", server.port), &ca);
     assert_eq!(get(&store).await.unwrap().1, b"body");
 }
 
-#[tokio::test]
-async fn an_unknown_issuer_is_said_once_and_with_the_way_out() {
+async fn an_unknown_issuer_is_said_once_and_with_the_way_out(engine: GetEngine) {
     let (_, acceptor) = authority();
     let (other_ca, _) = authority_called("another authority");
     let server = Server::play_over(Some(acceptor), [Reply::ok("body")]).await;
-    let store = store(&format!("https://localhost:{}", server.port), &other_ca);
+    let store = store(engine, &format!("https://localhost:{}", server.port), &other_ca);
     let (store, stats) = retrying(store);
     let error = get(&store).await.unwrap_err();
     assert!(matches!(*error.cause, Cause::Tls { .. }), "{error:?}");
@@ -68,19 +73,17 @@ async fn an_unknown_issuer_is_said_once_and_with_the_way_out() {
     assert!(server.seen().is_empty());
 }
 
-#[tokio::test]
-async fn a_name_that_the_certificate_lacks_is_said() {
+async fn a_name_that_the_certificate_lacks_is_said(engine: GetEngine) {
     let (ca, acceptor) = authority();
     let server = Server::play_over(Some(acceptor), [Reply::ok("body")]).await;
-    let store = store(&format!("https://127.0.0.1:{}", server.port), &ca);
+    let store = store(engine, &format!("https://127.0.0.1:{}", server.port), &ca);
     let text = get(&store).await.unwrap_err().to_string();
     assert!(text.contains("TLS failed"), "{text}");
     assert!(text.contains("not valid for name"), "{text}");
     assert!(text.contains("localhost"), "{text}");
 }
 
-#[tokio::test]
-async fn https_to_a_plain_server_is_a_tls_failure_that_asks_the_question() {
+async fn https_to_a_plain_server_is_a_tls_failure_that_asks_the_question(engine: GetEngine) {
     let (ca, _) = authority();
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -90,7 +93,7 @@ async fn https_to_a_plain_server_is_a_tls_failure_that_asks_the_question() {
         socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         std::future::pending::<()>().await;
     });
-    let error = get(&store(&format!("https://localhost:{port}"), &ca)).await.unwrap_err();
+    let error = get(&store(engine, &format!("https://localhost:{port}"), &ca)).await.unwrap_err();
     assert!(matches!(*error.cause, Cause::Tls { .. }), "{error:?}");
     assert!(error.to_string().contains("does the endpoint speak plain http?"), "{error}");
 }
