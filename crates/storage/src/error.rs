@@ -146,6 +146,12 @@ pub enum Cause {
         /// Bytes that came.
         received: u64,
     },
+    /// The answer breaks the rules of HTTP, so that nobody can tell where it ends.
+    #[error("the answer breaks the rules of HTTP: {problem}")]
+    Protocol {
+        /// Which rule.
+        problem: String,
+    },
     /// A file system said no.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -155,6 +161,10 @@ pub enum Cause {
 }
 
 impl Cause {
+    pub(crate) fn protocol(problem: impl Into<String>) -> Self {
+        Self::Protocol { problem: problem.into() }
+    }
+
     /// What a person can do about it, where that is not plain from the cause.
     fn advice(&self) -> Option<&'static str> {
         match self {
@@ -172,7 +182,7 @@ impl Cause {
 
     /// The kind under which a repeated attempt is counted (`503`, `reset`, `connect` …), or `None`
     /// when repeating it cannot help. 429 and 5xx (not 501 and 507), broken and refused
-    /// connections, timeouts and truncated bodies may be repeated.
+    /// connections, timeouts, truncated bodies and answers against the rules may be repeated.
     pub fn retry_kind(&self) -> Option<String> {
         match self {
             // 501 and 507 will be answered again: what is asked is not known, or does not fit.
@@ -184,6 +194,7 @@ impl Cause {
             Self::Reset { .. } => Some("reset".to_owned()),
             Self::Timeout { .. } => Some("timeout".to_owned()),
             Self::Truncated { .. } => Some("truncated".to_owned()),
+            Self::Protocol { .. } => Some("protocol".to_owned()),
             _ => None,
         }
     }
@@ -215,6 +226,7 @@ mod tests {
             (Cause::Timeout { limit: second }, Some("timeout")),
             (Cause::Truncated { expected: Some(2), received: 1 }, Some("truncated")),
             (Cause::Truncated { expected: None, received: 1 }, Some("truncated")),
+            (Cause::protocol("two lengths"), Some("protocol")),
             (Cause::Tls { reason: text() }, None),
             (Cause::NotFound { code: None }, None),
             (Cause::NoSuchBucket, None),

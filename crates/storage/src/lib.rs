@@ -16,6 +16,7 @@
 
 pub mod credentials;
 mod endpoints;
+mod engine;
 mod error;
 mod key;
 mod local;

@@ -1,9 +1,9 @@
 //! A bucket of an S3 store.
 //!
 //! Requests are made here, of keys as they are, odd ones included (`s3://bucket/data/x` is one that
-//! other tools write). The [`transport`] signs them, sends them over a pool of HTTP/1.1 connections
-//! ([`connect`], [`tls`]), times them, and turns every failure, error statuses included, into a
-//! [`Cause`] ([`failure`]). The pages of a listing ([`listing`]) and uploads in parts ([`multipart`])
+//! other tools write). The [`transport`] signs them ([`sign`]), sends them over the connections of an
+//! HTTP/1.1 client of our own ([`engine`](crate::engine)), and turns every error status into a [`Cause`]
+//! ([`failure`]). The pages of a listing ([`listing`]) and uploads in parts ([`multipart`])
 //! have modules of their own. GETs can go through another library's client instead, for comparison
 //! ([`reference`](mod@reference)).
 //!
@@ -15,18 +15,15 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_RANGE, RANGE};
-use http::{HeaderValue, Method, StatusCode};
-use object_store::client::HttpRequest;
-use percent_encoding::{AsciiSet, utf8_percent_encode};
 
+use crate::engine::Answer;
 use crate::key::folder;
 use crate::{
     Cause, Fetched, Listed, ObjectKey, Operation, PartPlace, PartTag, Store, StoreError, UploadId,
     UploadedPart,
 };
 use reference::Reference;
-use transport::{Answer, BodyCheck, ESCAPED, Transport};
+use transport::{BodyCheck, Part, Request, Transport};
 
 pub use settings::{GetEngine, OpenError, S3Settings};
 
@@ -36,11 +33,12 @@ mod listing;
 mod multipart;
 mod reference;
 mod settings;
+mod sign;
 mod tls;
 mod transport;
 
-/// What is escaped of a key in a URL.
-const PATH: &AsciiSet = &ESCAPED.remove(b'/');
+/// The status of an answer that holds a range.
+const PARTIAL_CONTENT: u16 = 206;
 
 /// One bucket, seen through one pool of connections, which live on the tokio runtime that its
 /// operations run on.
@@ -49,7 +47,6 @@ pub struct S3Store {
     transport: Transport,
     /// What GETs go through instead, if the settings say so.
     reference: Option<Reference>,
-    bucket_url: String,
     endpoint: String,
     location: String,
     settings: S3Settings,
@@ -71,8 +68,7 @@ impl S3Store {
         };
         Ok(Self {
             reference,
-            transport: Transport::new(&settings, tls),
-            bucket_url: endpoint.bucket_url,
+            transport: Transport::new(&settings, &endpoint, tls)?,
             location: format!("s3://{} at {}", settings.bucket, endpoint.shown),
             endpoint: endpoint.shown,
             settings,
@@ -120,14 +116,10 @@ impl S3Store {
         }
     }
 
-    /// A request for the object of `key`.
-    fn request(&self, method: Method, key: &ObjectKey, body: Bytes) -> Result<HttpRequest, Cause> {
-        transport::request(method, &self.url(key)?, body)
-    }
-
-    fn url(&self, key: &ObjectKey) -> Result<String, Cause> {
+    /// A request without a body for the object of `key`.
+    fn request<'a>(method: &'static str, key: &'a ObjectKey) -> Result<Request<'a>, Cause> {
         check_addressable(key)?;
-        Ok(format!("{}/{}", self.bucket_url, utf8_percent_encode(key.as_str(), PATH)))
+        Ok(Request::new(method, Some(key), ""))
     }
 
     /// Appends the body to `into`, or counts its bytes and lets them go.
@@ -140,22 +132,25 @@ impl S3Store {
         if let Some(reference) = &self.reference {
             return reference.read(key, range, into).await;
         }
-        let header = range.as_ref().map(range_header).transpose()?;
-        let answer = self.ask(key, header).await?;
+        let part = match range.clone() {
+            Some(range) if range.is_empty() => {
+                return Err(Cause::Other(format!("the range {range:?} is empty")));
+            }
+            Some(range) => Part::Range(range),
+            None => Part::Whole,
+        };
+        let answer = self.ask(key, part).await?;
         if let Some(range) = &range {
             check_range(&answer, range)?;
         }
         let expected = range.map(|range| range.end - range.start);
-        self.receive(answer, expected, into).await
+        receive(answer, expected, into).await
     }
 
-    /// Asks for the object, or the range of it that the header says.
-    async fn ask(&self, key: &ObjectKey, range: Option<HeaderValue>) -> Result<Answer, Cause> {
-        let mut request = self.request(Method::GET, key, Bytes::new())?;
-        if let Some(range) = range {
-            request.headers_mut().insert(RANGE, range);
-        }
-        self.transport.send(request, None).await
+    /// Asks for the object, or a part of it.
+    async fn ask(&self, key: &ObjectKey, part: Part) -> Result<Answer, Cause> {
+        let request = Request { part, ..Self::request("GET", key)? };
+        self.transport.send(&request).await
     }
 
     /// Appends the last `most` bytes to `into`, and tells the object's size.
@@ -174,67 +169,35 @@ impl S3Store {
         if let Some(reference) = &self.reference {
             return reference.read_tail(key, most, into).await;
         }
-        let answer = match self.ask(key, Some(tail_header(most))).await {
+        let answer = match self.ask(key, Part::Tail(most)).await {
             // Nothing is a tail of an empty object, and to some servers of one that is shorter. As
             // a whole it is no longer than what is wanted.
-            Err(Cause::Status { status: 416, .. }) => self.ask(key, None).await?,
+            Err(Cause::Status { status: 416, .. }) => self.ask(key, Part::Whole).await?,
             other => other?,
         };
         let (expected, size) = check_tail(&answer, most)?;
-        let fetched = self.receive(answer, expected, Some(into)).await?;
+        let fetched = receive(answer, expected, Some(into)).await?;
         Ok((fetched, size.unwrap_or(fetched.bytes)))
-    }
-
-    /// Receives a body that is to have `expected` bytes, or as many as it promises.
-    async fn receive(
-        &self,
-        mut answer: Answer,
-        expected: Option<u64>,
-        mut into: Option<&mut Vec<u8>>,
-    ) -> Result<Fetched, Cause> {
-        let promised = answer.promised();
-        if let (Some(into), Some(promised)) = (&mut into, promised) {
-            into.try_reserve(promised as usize).map_err(|error| {
-                Cause::Other(format!("no memory for {promised} bytes: {error}"))
-            })?;
-        }
-
-        let mut first_byte = None;
-        while let Some(chunk) = answer.chunk().await? {
-            first_byte.get_or_insert_with(|| answer.sent.elapsed());
-            if let Some(into) = &mut into {
-                into.extend_from_slice(&chunk);
-            }
-        }
-        let last_byte = answer.sent.elapsed();
-        let received = answer.received;
-        let expected = expected.or(promised);
-        if expected.is_some_and(|expected| expected != received) {
-            return Err(Cause::Truncated { expected, received });
-        }
-        let first_byte = first_byte.unwrap_or(last_byte);
-        Ok(Fetched { bytes: received, first_byte, last_byte })
     }
 
     async fn write(&self, key: &ObjectKey, body: Bytes) -> Result<(), Cause> {
         let check = BodyCheck::of(&body, self.settings.sign_payload);
-        let request = self.request(Method::PUT, key, body)?;
+        let request = Self::request("PUT", key)?.with_body(body, check);
         // An answer that is read to its end leaves its connection to the next request.
-        self.transport.send(request, Some(check)).await?.body().await?;
+        self.transport.send(&request).await?.body().await?;
         Ok(())
     }
 
     async fn head(&self, key: &ObjectKey) -> Result<u64, Cause> {
-        let request = self.request(Method::HEAD, key, Bytes::new())?;
-        let answer = self.transport.send(request, None).await?;
-        answer
-            .promised()
+        let answer = self.transport.send(&Self::request("HEAD", key)?).await?;
+        let promised = answer.promised();
+        answer.body().await?;
+        promised
             .ok_or_else(|| Cause::Other("the answer does not say the object's length".to_owned()))
     }
 
     async fn remove(&self, key: &ObjectKey) -> Result<(), Cause> {
-        let request = self.request(Method::DELETE, key, Bytes::new())?;
-        match self.transport.send(request, None).await {
+        match self.transport.send(&Self::request("DELETE", key)?).await {
             Ok(answer) => answer.body().await.map(drop),
             // S3 calls it a success; not every store does.
             Err(Cause::NotFound { .. }) => Ok(()),
@@ -251,8 +214,7 @@ impl S3Store {
         let folder = folder(prefix);
         let mut token = None;
         loop {
-            let request = listing::Request {
-                bucket_url: &self.bucket_url,
+            let request = listing::Ask {
                 folder: &folder,
                 after: after.map(ObjectKey::as_str),
                 token: token.as_deref(),
@@ -415,39 +377,59 @@ fn check_addressable(key: &ObjectKey) -> Result<(), Cause> {
     Ok(())
 }
 
-fn range_header(range: &Range<u64>) -> Result<HeaderValue, Cause> {
-    if range.is_empty() {
-        return Err(Cause::Other(format!("the range {range:?} is empty")));
+/// Receives a body that is to have `expected` bytes, or as many as it promises.
+async fn receive(
+    mut answer: Answer,
+    expected: Option<u64>,
+    into: Option<&mut Vec<u8>>,
+) -> Result<Fetched, Cause> {
+    let promised = answer.promised();
+    if let (Some(expected), Some(promised)) = (expected, promised)
+        && expected < promised
+    {
+        let problem = format!("it promises {promised} bytes for a range of {expected}");
+        return Err(Cause::protocol(problem));
     }
-    let text = format!("bytes={}-{}", range.start, range.end - 1);
-    Ok(HeaderValue::try_from(text).expect("digits make a header"))
+    match into {
+        None => while answer.piece().await?.is_some() {},
+        Some(into) => {
+            reserve(into, promised.unwrap_or_default())?;
+            answer.land(into).await?;
+        }
+    }
+    let (received, last_byte) = (answer.received(), answer.elapsed());
+    let expected = expected.or(promised);
+    if expected.is_some_and(|expected| expected != received) {
+        return Err(Cause::Truncated { expected, received });
+    }
+    let first_byte = answer.first_byte().unwrap_or(last_byte);
+    Ok(Fetched { bytes: received, first_byte, last_byte })
+}
+
+/// Makes room for `bytes` bytes more, and for one that should not come.
+fn reserve(into: &mut Vec<u8>, bytes: u64) -> Result<(), Cause> {
+    let room = (into.capacity() - into.len()) as u64;
+    if room >= bytes {
+        return Ok(());
+    }
+    into.try_reserve_exact(bytes.saturating_add(1) as usize)
+        .map_err(|error| Cause::Other(format!("no memory for {bytes} bytes: {error}")))
 }
 
 /// Makes sure that an answer holds what was asked for and not, say, the whole object.
 fn check_range(answer: &Answer, range: &Range<u64>) -> Result<(), Cause> {
-    let begins = answer.headers.get(CONTENT_RANGE).and_then(|value| {
-        value.to_str().ok()?.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
-    });
-    if answer.status == StatusCode::PARTIAL_CONTENT && begins == Some(range.start) {
+    let begins = content_range(answer).map(|(first, ..)| first);
+    if answer.status() == PARTIAL_CONTENT && begins == Some(range.start) {
         return Ok(());
     }
     Err(Cause::Other(format!("the store did not answer with the range {range:?} of the object")))
 }
 
-fn tail_header(most: u64) -> HeaderValue {
-    HeaderValue::try_from(format!("bytes=-{most}")).expect("digits make a header")
-}
-
 /// Makes sure that an answer holds the last `most` bytes of an object, or all of a shorter one: how many
 /// it holds and how many there are, unless it is the object as a whole.
 fn check_tail(answer: &Answer, most: u64) -> Result<(Option<u64>, Option<u64>), Cause> {
-    if answer.status == StatusCode::PARTIAL_CONTENT {
-        let told = answer.headers.get(CONTENT_RANGE).and_then(|value| {
-            let (range, size) = value.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
-            let (first, last) = range.split_once('-')?;
-            Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, size.parse::<u64>().ok()?))
-        });
-        if let Some((first, last, size)) = told
+    if answer.status() == PARTIAL_CONTENT {
+        if let Some((first, last, Some(size))) = content_range(answer)
             && first == size.saturating_sub(most)
             && last.checked_add(1) == Some(size)
         {
@@ -457,6 +439,13 @@ fn check_tail(answer: &Answer, most: u64) -> Result<(Option<u64>, Option<u64>), 
         return Ok((None, None));
     }
     Err(Cause::Other(format!("the store did not answer with the last {most} bytes of the object")))
+}
+
+/// First and last byte of the range that an answer holds, and the object's size if it tells.
+fn content_range(answer: &Answer) -> Option<(u64, u64, Option<u64>)> {
+    let (range, size) = answer.field("content-range")?.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?, size.parse().ok()))
 }
 
 #[cfg(test)]

@@ -12,18 +12,19 @@ use http_body_util::{BodyExt, Limited};
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
-use rustls::CertificateError;
 use serde::Deserialize;
 
 use crate::Cause;
+use crate::engine::Answer;
+use crate::engine::failure::{chain, of_tls, reason};
 
 /// The most of an error's body that is read; S3's are some hundred bytes.
 const ERROR_BODY: usize = 64 * 1024;
 
 /// Why no answer came to a request.
 pub(super) fn of_request(error: &legacy::Error) -> Cause {
-    if let Some(tls) = chain(error).find_map(|link| link.downcast_ref::<rustls::Error>()) {
-        return Cause::Tls { reason: tls_reason(tls) };
+    if let Some(tls) = of_tls(error) {
+        return tls;
     }
     if error.is_connect() {
         return Cause::Connect { reason: reason(error) };
@@ -49,26 +50,41 @@ pub(super) fn of_body(error: &hyper::Error, expected: Option<u64>, received: u64
     }
 }
 
-/// What an answer other than success says.
-pub(super) async fn of_answer(answer: Response<Incoming>) -> Cause {
-    let status = answer.status();
-    let retry_after = answer
-        .headers()
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
+/// What an answer of `object_store`'s client other than success says.
+pub(super) async fn of_foreign_answer(answer: Response<Incoming>) -> Cause {
+    let status = answer.status().as_u16();
+    let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = retry_after.and_then(seconds);
     let body = Limited::new(answer.into_body(), ERROR_BODY).collect().await;
-    let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
     // Without a readable body the status still tells the most.
-    let S3Error { code, message } =
-        text.ok().and_then(|text| quick_xml::de::from_str(&text).ok()).unwrap_or_default();
-    match (status.as_u16(), code.as_deref()) {
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    of_status(status, retry_after, &body)
+}
+
+/// What an answer other than success says.
+pub(super) async fn of_answer(mut answer: Answer) -> Cause {
+    let status = answer.status();
+    let retry_after = answer.field("retry-after").and_then(seconds);
+    let mut body = Vec::new();
+    while let Ok(Some(piece)) = answer.piece().await
+        && body.len() + piece.len() <= ERROR_BODY
+    {
+        body.extend_from_slice(piece);
+    }
+    of_status(status, retry_after, &body)
+}
+
+fn seconds(retry_after: &str) -> Option<Duration> {
+    retry_after.trim().parse().ok().map(Duration::from_secs)
+}
+
+fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Cause {
+    let text = String::from_utf8_lossy(body);
+    let S3Error { code, message } = quick_xml::de::from_str(&text).unwrap_or_default();
+    match (status, code.as_deref()) {
         (404, Some("NoSuchBucket")) => Cause::NoSuchBucket,
-        (404, _) => {
-            let code = code.or_else(|| status.canonical_reason().map(str::to_owned));
-            Cause::NotFound { code }
-        }
-        (status, _) => Cause::Status { status, code, message, retry_after },
+        (404, _) => Cause::NotFound { code: code.or_else(|| Some("Not Found".to_owned())) },
+        _ => Cause::Status { status, code, message, retry_after },
     }
 }
 
@@ -96,41 +112,4 @@ impl S3Error {
         };
         Cause::Status { status, code: self.code, message: Some(message), retry_after: None }
     }
-}
-
-/// What TLS refused, and what can be done about the usual cases.
-fn tls_reason(error: &rustls::Error) -> String {
-    use CertificateError::{NotValidForName, NotValidForNameContext, UnknownIssuer};
-    match error {
-        rustls::Error::InvalidCertificate(UnknownIssuer) => {
-            "unknown issuer of the server's certificate; if it comes from an authority of your own, \
-             name its PEM file with AWS_CA_BUNDLE"
-                .to_owned()
-        }
-        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
-            format!("{error}; use the endpoint by a name that its certificate has")
-        }
-        rustls::Error::InvalidMessage(_) => {
-            format!("{error}; does the endpoint speak plain http?")
-        }
-        other => other.to_string(),
-    }
-}
-
-/// The innermost link's text: "Connection refused (os error 111)".
-fn reason(error: &(dyn Error + 'static)) -> String {
-    chain(error).last().unwrap_or(error).to_string()
-}
-
-/// `error` and everything below it. An I/O error's payload is a link of its own, which `source` would
-/// skip.
-fn chain<'a>(
-    error: &'a (dyn Error + 'static),
-) -> impl Iterator<Item = &'a (dyn Error + 'static)> + use<'a> {
-    std::iter::successors(Some(error), |&link: &&'a (dyn Error + 'static)| {
-        match link.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(payload) => Some(payload as &(dyn Error + 'static)),
-            None => link.source(),
-        }
-    })
 }

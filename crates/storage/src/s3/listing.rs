@@ -1,17 +1,14 @@
 //! `ListObjectsV2`: one request, one page.
 
-use bytes::Bytes;
-use hyper::Method;
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::transport::{ESCAPED, Transport, request};
+use super::transport::{ESCAPED, Request, Transport};
 use crate::{Cause, Listed, ObjectKey};
 
 /// What to list.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
-    pub(super) bucket_url: &'a str,
+pub(super) struct Ask<'a> {
     /// What all keys begin with.
     pub(super) folder: &'a str,
     /// The key behind which the listing begins.
@@ -29,32 +26,35 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
-impl Request<'_> {
+impl Ask<'_> {
     /// Asks for the page.
     pub(super) async fn send(&self, transport: &Transport) -> Result<Page, Cause> {
-        let request = request(Method::GET, &self.url(), Bytes::new())?;
-        let body = transport.send(request, None).await?.body().await?;
+        let query = self.query();
+        let body = transport.send(&Request::new("GET", None, &query)).await?.body().await?;
         page(&body).map_err(|problem| {
             Cause::Other(format!("the answer is no ListObjectsV2 result: {problem}"))
         })
     }
 
-    fn url(&self) -> String {
-        // Keys come back escaped, so that those with characters that XML has no place for, or with
-        // spaces that its readers trim, survive.
-        let mut url = format!("{}?encoding-type=url&list-type=2", self.bucket_url);
+    /// Sorted by name, as the signature wants it.
+    fn query(&self) -> String {
+        let mut query = String::new();
         for (name, value) in [
+            ("continuation-token", self.token),
+            // Keys come back escaped, so that those with characters that XML has no place for, or with
+            // spaces that its readers trim, survive.
+            ("encoding-type", Some("url")),
+            ("list-type", Some("2")),
             ("prefix", Some(self.folder).filter(|folder| !folder.is_empty())),
             // A continuation token holds the place already.
             ("start-after", self.after.filter(|_| self.token.is_none())),
-            ("continuation-token", self.token),
         ] {
             if let Some(value) = value {
-                url.extend(["&", name, "="]);
-                url.extend(utf8_percent_encode(value, ESCAPED));
+                query.extend([if query.is_empty() { "" } else { "&" }, name, "="]);
+                query.extend(utf8_percent_encode(value, ESCAPED));
             }
         }
-        url
+        query
     }
 }
 
@@ -154,15 +154,10 @@ mod tests {
 
     #[test]
     fn the_query_is_escaped_once() {
-        let request = Request {
-            bucket_url: "http://host/data",
-            folder: "ds a+b%20/ü=1&x/",
-            after: Some("a/~"),
-            token: None,
-        };
+        let ask = Ask { folder: "ds a+b%20/ü=1&x/", after: Some("a/~"), token: None };
         assert_eq!(
-            request.url(),
-            "http://host/data?encoding-type=url&list-type=2\
+            ask.query(),
+            "encoding-type=url&list-type=2\
              &prefix=ds%20a%2Bb%2520%2F%C3%BC%3D1%26x%2F&start-after=a%2F~"
         );
     }

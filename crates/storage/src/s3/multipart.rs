@@ -4,9 +4,6 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::header::ETAG;
-use http::{HeaderName, HeaderValue, Method};
-use object_store::client::HttpRequest;
 use percent_encoding::utf8_percent_encode;
 use quick_xml::SeError;
 use serde::{Deserialize, Serialize};
@@ -14,22 +11,23 @@ use tokio::runtime::Handle;
 
 use super::S3Store;
 use super::failure::S3Error;
-use super::transport::{self, BodyCheck, ESCAPED};
+use super::transport::{BodyCheck, ESCAPED, Request, Transport};
 use crate::{Cause, ObjectKey, PartTag, UploadId, UploadedPart};
 
 /// Says when an upload begins which checksum its parts will have; a store that is not told refuses
 /// parts with one.
-const CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-checksum-algorithm");
+const CRC32C_PARTS: (&str, &str) = ("x-amz-checksum-algorithm", "CRC32C");
 
 impl S3Store {
     pub(super) async fn begin(&self, key: &ObjectKey) -> Result<UploadId, Cause> {
-        let url = format!("{}?uploads=", self.url(key)?);
-        let mut request = transport::request(Method::POST, &url, Bytes::new())?;
-        if !self.settings.sign_payload {
-            let crc32c = HeaderValue::from_static("CRC32C");
-            request.headers_mut().insert(CHECKSUM_ALGORITHM, crc32c);
-        }
-        let body = self.transport.send(request, None).await?.body().await?;
+        let request = Request {
+            query: "uploads=",
+            field: (!self.settings.sign_payload).then_some(CRC32C_PARTS),
+            // No body, but a length of 0, without which some servers refuse a POST.
+            check: Some(BodyCheck::of(&[], true)),
+            ..Self::request("POST", key)?
+        };
+        let body = self.transport.send(&request).await?.body().await?;
         begun(&body).map_err(|problem| {
             Cause::Other(format!("the answer is no CreateMultipartUpload result: {problem}"))
         })
@@ -43,11 +41,10 @@ impl S3Store {
         body: Bytes,
     ) -> Result<PartTag, Cause> {
         let check = BodyCheck::of(&body, self.settings.sign_payload);
-        let url = format!("{}?partNumber={number}&{}", self.url(key)?, upload_query(id));
-        let request = transport::request(Method::PUT, &url, body)?;
-        let answer = self.transport.send(request, Some(check)).await?;
-        let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-        let etag = etag.map(str::to_owned).ok_or_else(|| {
+        let query = format!("partNumber={number}&{}", upload_query(id));
+        let request = Request { query: &query, ..Self::request("PUT", key)? };
+        let answer = self.transport.send(&request.with_body(body, check)).await?;
+        let etag = answer.field("etag").map(str::to_owned).ok_or_else(|| {
             Cause::Other("the answer has no ETag, without which no object can be made".to_owned())
         })?;
         answer.body().await?;
@@ -68,35 +65,35 @@ impl S3Store {
             .map_err(|error| Cause::Other(format!("the parts cannot be listed: {error}")))?;
         // A checksum in the header would have to be the object's, not that of the list.
         let check = BodyCheck::of(body.as_bytes(), true);
-        let url = format!("{}?{}", self.url(key)?, upload_query(id));
-        let request = transport::request(Method::POST, &url, body.into())?;
-        let answer = self.transport.send(request, Some(check)).await?;
+        let query = upload_query(id);
+        let request = Request { query: &query, ..Self::request("POST", key)? };
+        let answer = self.transport.send(&request.with_body(body.into(), check)).await?;
         completed(&answer.body().await?)
     }
 
     pub(super) async fn abort(&self, key: &ObjectKey, id: &UploadId) -> Result<(), Cause> {
-        let request = self.abort_request(key, id)?;
-        match self.transport.send(request, None).await {
-            Ok(answer) => answer.body().await.map(drop),
-            Err(Cause::NotFound { .. }) => Ok(()),
-            Err(other) => Err(other),
-        }
+        send_abort(&self.transport, key, id).await
     }
 
     /// Sends an abort for which nobody waits, if there is a runtime to send it.
     pub(super) fn abort_later(&self, key: &ObjectKey, id: &UploadId) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let Ok(request) = self.abort_request(key, id) else { return };
         let (transport, limit) = (self.transport.clone(), self.settings.list_timeout);
+        let (key, id) = (key.clone(), id.clone());
         runtime.spawn(async move {
             // What became of it, nobody is there to hear.
-            let _ = tokio::time::timeout(limit, transport.send(request, None)).await;
+            let _ = tokio::time::timeout(limit, send_abort(&transport, &key, &id)).await;
         });
     }
+}
 
-    fn abort_request(&self, key: &ObjectKey, id: &UploadId) -> Result<HttpRequest, Cause> {
-        let url = format!("{}?{}", self.url(key)?, upload_query(id));
-        transport::request(Method::DELETE, &url, Bytes::new())
+async fn send_abort(transport: &Transport, key: &ObjectKey, id: &UploadId) -> Result<(), Cause> {
+    let query = upload_query(id);
+    let request = Request { query: &query, ..S3Store::request("DELETE", key)? };
+    match transport.send(&request).await {
+        Ok(answer) => answer.body().await.map(drop),
+        Err(Cause::NotFound { .. }) => Ok(()),
+        Err(other) => Err(other),
     }
 }
 

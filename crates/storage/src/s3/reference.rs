@@ -205,7 +205,7 @@ impl Service {
         let answer = self.0.request(request).await;
         let answer = answer.map_err(|error| failure::of_request(&error))?;
         if !answer.status().is_success() {
-            return Err(failure::of_answer(answer).await);
+            return Err(failure::of_foreign_answer(answer).await);
         }
         let (mut head, body) = answer.into_parts();
         head.extensions.insert(sent);

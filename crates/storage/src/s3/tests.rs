@@ -566,8 +566,8 @@ async fn a_thousand_keys_are_one_request_and_more_follow_the_token() {
         server.lines(),
         [
             format!("GET /data?{query} HTTP/1.1"),
-            format!("GET /data?{query}&continuation-token=t%2B%2F%3D HTTP/1.1"),
-            format!("GET /data?{query}&continuation-token=u HTTP/1.1"),
+            format!("GET /data?continuation-token=t%2B%2F%3D&{query} HTTP/1.1"),
+            format!("GET /data?continuation-token=u&{query} HTTP/1.1"),
         ]
     );
 }

@@ -1,46 +1,35 @@
-//! Signing, sending and timing requests.
+//! Signing and sending requests.
 //!
-//! Requests come unsigned. The transport adds what belongs to the body ([`BodyCheck`]), signs with
-//! `SigV4`, and sends over a pooled connection. A success is an [`Answer`], which knows when it was
-//! asked for; anything else becomes a [`Cause`], so callers see either a body or a reason.
+//! A [`Request`] says what is asked of the bucket. The transport writes its head, with what vouches for
+//! the body and the signature, into the buffer of the connection that it goes over. A success is an
+//! [`Answer`]; anything else becomes a [`Cause`], so callers see either a body or a reason.
 
-use std::fmt;
+use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::response::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use object_store::aws::{AwsAuthorizer, AwsCredential};
-use object_store::client::{HttpRequest, HttpRequestBody};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::ClientConfig;
+use url::Url;
 
-use super::S3Settings;
-use super::connect::Connector;
 use super::failure;
-use crate::Cause;
-
-/// One read of the socket, and so the size of the chunks that bodies come in. 64 KiB stay in the
-/// core's cache; hyper's adaptive buffers, which grow to 400 KiB, cost 15 % of the throughput.
-const READ_BUFFER: usize = 64 * 1024;
-
-/// How long an unused connection is kept. Shorter than what common stores and load balancers allow,
-/// so that requests are not sent into a connection that the other side is about to close.
-const POOL_IDLE: Duration = Duration::from_secs(15);
+use super::settings::{Endpoint, OpenError, S3Settings};
+use super::sign::{Canonical, EMPTY_SHA256, Fields, Hex, Signer};
+use crate::engine::{Answer, Client, Origin};
+use crate::{Cause, ObjectKey};
 
 /// What `SigV4` wants escaped: everything but the unreserved characters of RFC 3986.
 pub(super) const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-const CRC32C: HeaderName = HeaderName::from_static("x-amz-checksum-crc32c");
+/// What is escaped of a key in a URL.
+const PATH: &AsciiSet = &ESCAPED.remove(b'/');
+
+/// Who asks, as stores write it into their logs.
+const USER_AGENT: &str = concat!("feedrate/", env!("CARGO_PKG_VERSION"));
 
 /// What vouches for the body of a request.
 #[derive(Debug, Clone, Copy)]
@@ -63,133 +52,168 @@ impl BodyCheck {
     }
 }
 
-/// A pool of connections and the keys that sign what goes over them.
-#[derive(Clone)]
+/// What of an object is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Whole,
+    /// Half-open and not empty.
+    Range(Range<u64>),
+    /// So many bytes at its end, at least one.
+    Tail(u64),
+}
+
+impl Part {
+    /// The value of the `Range` field, in `text`.
+    fn field<'a>(&self, text: &'a mut [u8; 64]) -> Option<&'a str> {
+        let mut rest = &mut text[..];
+        let written = match self {
+            Self::Whole => return None,
+            Self::Range(range) => {
+                write!(rest, "bytes={}-{}", range.start, range.end.saturating_sub(1))
+            }
+            Self::Tail(most) => write!(rest, "bytes=-{most}"),
+        };
+        written.expect("two numbers are shorter than that");
+        let left = rest.len();
+        Some(std::str::from_utf8(&text[..64 - left]).expect("digits"))
+    }
+}
+
+/// A request to a bucket.
+#[derive(Debug, Clone)]
+pub(super) struct Request<'a> {
+    /// In capitals.
+    pub(super) method: &'static str,
+    /// The object; `None` is the bucket itself.
+    pub(super) key: Option<&'a ObjectKey>,
+    /// `name=value` pairs, escaped, sorted by name and joined by `&`.
+    pub(super) query: &'a str,
+    /// What of the object is wanted.
+    pub(super) part: Part,
+    /// One more field.
+    pub(super) field: Option<(&'static str, &'static str)>,
+    pub(super) body: Bytes,
+    pub(super) check: Option<BodyCheck>,
+}
+
+impl<'a> Request<'a> {
+    /// Without a body.
+    pub(super) fn new(method: &'static str, key: Option<&'a ObjectKey>, query: &'a str) -> Self {
+        let body = Bytes::new();
+        Self { method, key, query, part: Part::Whole, field: None, body, check: None }
+    }
+
+    /// With a body and what vouches for it.
+    pub(super) fn with_body(self, body: Bytes, check: BodyCheck) -> Self {
+        Self { body, check: Some(check), ..self }
+    }
+}
+
+/// The connections to a bucket's server, and the keys that sign what goes over them.
+#[derive(Debug, Clone)]
 pub(super) struct Transport {
-    client: Client<Connector, HttpRequestBody>,
-    signer: Arc<Signer>,
+    client: Client,
+    bucket: Arc<Bucket>,
 }
 
-impl fmt::Debug for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").finish_non_exhaustive()
-    }
-}
-
-impl Transport {
-    pub(super) fn new(settings: &S3Settings, tls: ClientConfig) -> Self {
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .http1_read_buf_exact_size(READ_BUFFER)
-            .build(Connector::new(tls, settings.connect_timeout));
-        Self { client, signer: Arc::new(Signer::new(settings)) }
-    }
+/// What all requests have in common.
+#[derive(Debug)]
+struct Bucket {
+    /// The value of the `Host` field.
+    host: String,
+    /// The bucket's path, without a slash at its end.
+    path: String,
+    signer: Signer,
 }
 
 impl Transport {
-    /// Sends `request`, signed, with what vouches for its body if it has one. Anything but a success
-    /// is a cause.
-    pub(super) async fn send(
-        &self,
-        mut request: HttpRequest,
-        check: Option<BodyCheck>,
-    ) -> Result<Answer, Cause> {
-        self.signer.sign(&mut request, check)?;
-        let sent = Instant::now();
-        let answer = self.client.request(request).await;
-        let answer = answer.map_err(|error| failure::of_request(&error))?;
-        if !answer.status().is_success() {
+    pub(super) fn new(
+        settings: &S3Settings,
+        endpoint: &Endpoint,
+        tls: ClientConfig,
+    ) -> Result<Self, OpenError> {
+        let url = Url::parse(&endpoint.bucket_url).ok();
+        let parsed = url.as_ref().and_then(|url| Some((Origin::of(url)?, url.path())));
+        let (origin, path) = parsed.ok_or_else(|| OpenError::Client {
+            reason: format!("{} is no address of a server", endpoint.bucket_url),
+        })?;
+        let bucket = Bucket {
+            host: origin.authority().to_owned(),
+            path: path.trim_end_matches('/').to_owned(),
+            signer: Signer::new(settings),
+        };
+        let client = Client::new(origin, tls, settings.connect_timeout);
+        Ok(Self { client, bucket: Arc::new(bucket) })
+    }
+
+    /// Sends `request`, signed. Anything but a success is a cause.
+    pub(super) async fn send(&self, request: &Request<'_>) -> Result<Answer, Cause> {
+        let write_head = |head: &mut Vec<u8>| self.bucket.write_head(request, head);
+        let is_head = request.method == "HEAD";
+        let answer = self.client.send(write_head, is_head, request.body.clone()).await?;
+        if answer.status() / 100 != 2 {
             return Err(failure::of_answer(answer).await);
         }
-        let (Parts { status, headers, .. }, body) = answer.into_parts();
-        Ok(Answer { status, headers, sent, body, received: 0 })
+        Ok(answer)
     }
 }
 
-/// A success.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    /// When the request was handed to its connection.
-    pub(super) sent: Instant,
-    body: Incoming,
-    /// Bytes of the body so far.
-    pub(super) received: u64,
-}
-
-impl Answer {
-    /// The number that a header holds.
-    pub(super) fn number(&self, header: HeaderName) -> Option<u64> {
-        self.headers.get(header)?.to_str().ok()?.trim().parse().ok()
-    }
-
-    /// Bytes that the body will have. One in chunks does not say so beforehand, but tells its end.
-    pub(super) fn promised(&self) -> Option<u64> {
-        self.number(CONTENT_LENGTH)
-    }
-
-    /// The next bytes of the body, or `None` at its end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Cause> {
-        while let Some(frame) = self.body.frame().await {
-            let frame =
-                frame.map_err(|error| failure::of_body(&error, self.promised(), self.received))?;
-            // Trailers, the other kind of frame, say nothing that is of use here.
-            if let Ok(data) = frame.into_data() {
-                self.received += data.len() as u64;
-                return Ok(Some(data));
+impl Bucket {
+    fn write_head(&self, request: &Request<'_>, head: &mut Vec<u8>) {
+        let Request { method, key, query, part, field, body, check } = request;
+        head.extend_from_slice(method.as_bytes());
+        head.push(b' ');
+        let path_begins = head.len();
+        head.extend_from_slice(self.path.as_bytes());
+        if let Some(key) = key {
+            head.push(b'/');
+            for piece in utf8_percent_encode(key.as_str(), PATH) {
+                head.extend_from_slice(piece.as_bytes());
             }
         }
-        Ok(None)
-    }
-
-    /// The whole body.
-    pub(super) async fn body(mut self) -> Result<Vec<u8>, Cause> {
-        let mut body = Vec::new();
-        while let Some(chunk) = self.chunk().await? {
-            body.extend_from_slice(&chunk);
+        if head.len() == path_begins {
+            head.push(b'/');
         }
-        Ok(body)
-    }
-}
-
-struct Signer {
-    credential: AwsCredential,
-    region: String,
-}
-
-impl Signer {
-    fn new(settings: &S3Settings) -> Self {
-        let credentials = &settings.credentials;
-        Self {
-            credential: AwsCredential {
-                key_id: credentials.access_key_id().to_owned(),
-                secret_key: credentials.secret_access_key().to_owned(),
-                token: credentials.session_token().map(str::to_owned),
-            },
-            region: settings.region.clone(),
+        let path = (path_begins, head.len());
+        if !query.is_empty() {
+            head.push(b'?');
+            head.extend_from_slice(query.as_bytes());
         }
-    }
+        head.extend_from_slice(b" HTTP/1.1\r\n");
+        head.extend_from_slice(b"user-agent: ");
+        head.extend_from_slice(USER_AGENT.as_bytes());
+        head.extend_from_slice(b"\r\n");
+        if check.is_some() {
+            let mut number = itoa::Buffer::new();
+            head.extend_from_slice(b"content-length: ");
+            head.extend_from_slice(number.format(body.len()).as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
 
-    fn sign(&self, request: &mut HttpRequest, check: Option<BodyCheck>) -> Result<(), Cause> {
-        let authorizer = AwsAuthorizer::new(&self.credential, "s3", &self.region);
-        let signed = match check {
-            None => authorizer.try_authorize(request, None),
-            Some(BodyCheck::Sha256(digest)) => authorizer.try_authorize(request, Some(&digest)),
-            Some(BodyCheck::Crc32c(checksum)) => {
-                let value = HeaderValue::from_str(&BASE64_STANDARD.encode(checksum.to_be_bytes()))
-                    .expect("base64 is made of header characters");
-                request.headers_mut().insert(CRC32C, value);
-                authorizer.with_sign_payload(false).try_authorize(request, None)
+        let (mut range, checksum, sha256);
+        range = [0; 64];
+        let mut fields = Fields::default();
+        fields.add("host", &self.host);
+        if let Some(range) = part.field(&mut range) {
+            fields.add("range", range);
+        }
+        if let Some((name, value)) = *field {
+            fields.add(name, value);
+        }
+        let payload = match check {
+            None => EMPTY_SHA256,
+            Some(BodyCheck::Sha256(digest)) => {
+                sha256 = Hex::of(digest);
+                sha256.as_str()
+            }
+            Some(BodyCheck::Crc32c(crc32c)) => {
+                checksum = BASE64_STANDARD.encode(crc32c.to_be_bytes());
+                fields.add("x-amz-checksum-crc32c", &checksum);
+                "UNSIGNED-PAYLOAD"
             }
         };
-        signed.map_err(|error| Cause::Other(format!("cannot sign the request: {error}")))
+        let canonical = Canonical { method, path, query, payload };
+        self.signer.sign(head, &canonical, fields);
+        head.extend_from_slice(b"\r\n");
     }
-}
-
-/// A request for `url`, which the transport will sign.
-pub(super) fn request(method: Method, url: &str, body: Bytes) -> Result<HttpRequest, Cause> {
-    let request = http::Request::builder().method(method).uri(url).body(body.into());
-    request.map_err(|error| Cause::Other(format!("no request can be made of {url}: {error}")))
 }
