@@ -254,5 +254,7 @@ fn contenders<'a>(request: &Request, runtime: &'a Runtime, folder: &Path) -> Vec
     };
     local("memory", &|| store::retrying(MemoryStore::new()));
     local("files", &|| store::retrying(LocalStore::new(folder).expect("a thread can be started")));
+    // Or files would be on their way to the disk while others have their turns.
+    rustix::fs::sync();
     contenders
 }
