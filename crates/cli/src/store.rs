@@ -8,8 +8,8 @@ use feedrate_metrics::requests::RequestStats;
 use feedrate_report::Store as ShownStore;
 use feedrate_storage::credentials::ExposedCredentials;
 use feedrate_storage::{
-    Credentials, LocalStore, RetryPolicy, Retrying, S3Settings, S3Store, SimulatedStore, Store,
-    find_credentials,
+    Credentials, GetEngine, LocalStore, RetryPolicy, Retrying, S3Settings, S3Store, SimulatedStore,
+    Store, find_credentials,
 };
 use feedrate_workload::{
     Override, Request, ResolveError, Resolved, Storage, Target, clean_prefix, resolve,
@@ -105,6 +105,8 @@ pub(crate) struct Access {
     max_attempts: Option<u32>,
     credentials: Option<ExposedCredentials>,
     sign_payload: bool,
+    /// Whose code reads objects.
+    get_engine: feedrate_workload::GetEngine,
     ca_bundle: Option<PathBuf>,
     /// How it is shown.
     pub(crate) shown: ShownStore,
@@ -140,6 +142,7 @@ impl Access {
         Ok(Self {
             prefix: prefix_of(storage),
             max_attempts: storage.max_attempts,
+            get_engine: storage.get_engine,
             target,
             credentials: credentials.map(|found| found.expose()),
             sign_payload: upload.sign_payload,
@@ -163,7 +166,8 @@ impl Access {
         let target = Target::S3 { bucket, prefix, endpoint_urls: vec![endpoint], region: None };
         workload.storage.target = target.clone();
         let prefix = prefix_of(&workload.storage);
-        let max_attempts = workload.storage.max_attempts;
+        let (max_attempts, get_engine) =
+            (workload.storage.max_attempts, workload.storage.get_engine);
         let keys = server.keys();
         let credentials = Credentials::new(
             &keys.access_key_id,
@@ -175,6 +179,7 @@ impl Access {
             target,
             prefix,
             max_attempts,
+            get_engine,
             credentials: Some(credentials.expose()),
             sign_payload: upload.sign_payload,
             ca_bundle: None,
@@ -203,6 +208,10 @@ impl Access {
                     settings.region.clone_from(region);
                 }
                 settings.sign_payload = self.sign_payload;
+                settings.get_engine = match self.get_engine {
+                    feedrate_workload::GetEngine::Feedrate => GetEngine::Feedrate,
+                    feedrate_workload::GetEngine::ObjectStore => GetEngine::ObjectStore,
+                };
                 settings.ca_bundle.clone_from(&self.ca_bundle);
                 let store =
                     |endpoint_url| S3Store::new(S3Settings { endpoint_url, ..settings.clone() });

@@ -2,6 +2,7 @@
 //! and measured, so every file and table of the run can be made again from it alone.
 
 mod breakdown;
+mod cpu;
 mod extremes;
 mod figures;
 mod nodes;
@@ -19,11 +20,12 @@ use serde::{Deserialize, Serialize};
 use crate::{ConfiguredValue, HostFacts, Nodes, Origin, ReportError, Store, Sweep, file, text};
 
 pub use breakdown::Breakdown;
+pub(crate) use cpu::phases_section;
 pub use extremes::RankFigure;
 pub(crate) use figures::per_gib;
 pub use figures::{EvaluationFigures, Percentiles, RunFigures, Skipped};
 pub use nodes::NodeFigures;
-pub(crate) use words::{cache_drops_in_words, compat_in_words};
+pub(crate) use words::{cache_drops_in_words, compat_in_words, get_engine_in_words};
 
 /// The file's name.
 pub const FILE_NAME: &str = "feedrate.json";
@@ -147,6 +149,9 @@ impl fmt::Display for RunReport {
         )?;
         if reader.payload == Payload::Discard {
             writeln!(f, "  payload        discard: bytes are dropped, nothing lands in memory")?;
+        }
+        if let Some(engine) = get_engine_in_words(storage.get_engine) {
+            writeln!(f, "  GETs made by   {engine}")?;
         }
         if let Some(compat) = compat_in_words(self.workload.compat) {
             writeln!(f, "  compat         {compat}")?;

@@ -42,7 +42,7 @@ pub use tree::yaml::YamlError;
 pub use workload::{
     CHUNKED_GETS_IN_FLIGHT, Checkpoint, CheckpointMode, ColumnType, Compat, Compression,
     DataLoader, Dataset, Datatype, Decode, DropCaches, ElementType, Evaluation, Format, Framework,
-    Hdf5, LogLevel, Metric, Model, Output, Parallelism, Parquet, ParquetColumn, Payload, Pipeline,
-    Profiler, Profiling, RangeSize, Reader, Shuffle, Split, Storage, Target, Time, Train,
+    GetEngine, Hdf5, LogLevel, Metric, Model, Output, Parallelism, Parquet, ParquetColumn, Payload,
+    Pipeline, Profiler, Profiling, RangeSize, Reader, Shuffle, Split, Storage, Target, Time, Train,
     Transformer, Workflow, Workload,
 };

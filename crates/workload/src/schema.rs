@@ -96,6 +96,7 @@ pub(crate) const KEYS: &[(&str, Support)] = &[
     ("storage.drop_caches_timeout", Read),
     ("storage.storage_options.columns", Read),
     ("storage.storage_options.range_size", Read),
+    ("storage.storage_options.get_engine", Read),
     ("storage.storage_options.decode", PARQUET_CLIENT),
     ("storage.storage_options.decode_output", PARQUET_CLIENT),
     ("storage.storage_options.footer_cap", PARQUET_CLIENT),

@@ -877,6 +877,9 @@ pub struct Storage {
     pub columns: Option<Vec<String>>,
     /// `storage.storage_options.range_size` (ours): whether one large object is read in ranges.
     pub range_size: RangeSize,
+    /// `storage.storage_options.get_engine` (ours): whose code reads objects of an S3 store.
+    #[serde(default)]
+    pub get_engine: GetEngine,
     /// `storage.post_generation_settle_seconds`: how long an object store gets between generating and
     /// training.
     pub post_generation_settle_seconds: f64,
@@ -906,6 +909,17 @@ impl fmt::Display for RangeSize {
             Self::Bytes(bytes) => bytes.fmt(f),
         }
     }
+}
+
+/// `storage.storage_options.get_engine`: whose S3 client makes the GETs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GetEngine {
+    /// Ours.
+    #[default]
+    Feedrate,
+    /// That of the library `object_store`, to hold ours against.
+    ObjectStore,
 }
 
 /// `storage.drop_caches`: whether the kernel drops its page cache before each epoch.

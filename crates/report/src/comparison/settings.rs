@@ -115,7 +115,7 @@ fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
 
 #[cfg(test)]
 mod tests {
-    use feedrate_workload::DropCaches;
+    use feedrate_workload::{DropCaches, GetEngine};
 
     use super::*;
     use crate::fixtures;
@@ -128,6 +128,7 @@ mod tests {
         storage.prefetch_window += 1;
         storage.max_attempts = Some(7);
         storage.full_object_uri = !storage.full_object_uri;
+        storage.get_engine = GetEngine::ObjectStore;
         storage.drop_caches = DropCaches::Never;
         storage.drop_caches_timeout += 1;
         let found = differences(&a, &b);
@@ -138,6 +139,7 @@ mod tests {
                 "storage.storage_options.prefetch_window",
                 "storage.storage_options.s3_max_attempts",
                 "storage.storage_options.use_full_object_uri",
+                "storage.storage_options.get_engine",
                 "storage.drop_caches",
                 "storage.drop_caches_timeout",
             ]

@@ -1,7 +1,7 @@
 //! What a run's facts are called where people read them.
 
 use feedrate_metrics::record::CacheDrops;
-use feedrate_workload::Compat;
+use feedrate_workload::{Compat, GetEngine};
 
 /// What became of the page cache.
 pub(crate) fn cache_drops_in_words(drops: &CacheDrops) -> String {
@@ -28,6 +28,14 @@ pub(crate) fn compat_in_words(compat: Compat) -> Option<&'static str> {
         Compat::None => None,
         Compat::Mlcommons => Some("mlcommons: figures by the formulas of DLIO's MLCommons fork"),
         Compat::Upstream => Some("upstream: figures by the formulas of the original DLIO"),
+    }
+}
+
+/// Whose client made the GETs, when it is not ours.
+pub(crate) fn get_engine_in_words(engine: GetEngine) -> Option<&'static str> {
+    match engine {
+        GetEngine::Feedrate => None,
+        GetEngine::ObjectStore => Some("object_store's own S3 client, as a reference"),
     }
 }
 

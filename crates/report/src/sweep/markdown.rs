@@ -10,7 +10,9 @@ use feedrate_workload::{
 };
 
 use super::{Sweep, SweepRun};
-use crate::run::{Percentiles, cache_drops_in_words, compat_in_words, per_gib};
+use crate::run::{
+    Percentiles, cache_drops_in_words, compat_in_words, get_engine_in_words, per_gib,
+};
 use crate::table::Table;
 use crate::text::{UNKNOWN, counted, fixed, grouped, numbers, pass, percent, rate, short, time};
 
@@ -244,6 +246,9 @@ impl Sweep {
         ];
         if several {
             rows.insert(1, ("Hosts", host.hosts.join(", ")));
+        }
+        if let Some(engine) = get_engine_in_words(workload.storage.get_engine) {
+            rows.push(("GETs made by", engine.to_owned()));
         }
         if let Some(compat) = compat_in_words(workload.compat) {
             rows.push(("Compatibility", compat.to_owned()));
@@ -854,6 +859,7 @@ fn in_a_row(percentiles: &Percentiles) -> String {
 #[cfg(test)]
 mod tests {
     use feedrate_metrics::requests::EndpointCounts;
+    use feedrate_workload::GetEngine;
 
     use super::*;
     use crate::{ProcessFacts, Skipped, Store, fixtures};
@@ -978,6 +984,18 @@ mod tests {
         assert!(text.contains("| Compatibility | upstream: "), "{text}");
         assert!(text.contains("is DLIO's: all steps of a block but two × batch size"), "{text}");
         assert!(sweep.warnings()[0].starts_with("checkpoint: skipped"));
+    }
+
+    #[test]
+    fn gets_that_another_client_made_are_said_to_be_its_own() {
+        let mut sweep = fixtures::sweep();
+        assert!(!page(&sweep).contains("GETs made by"));
+        sweep.workload.storage.get_engine = GetEngine::ObjectStore;
+        assert!(page(&sweep).contains("| GETs made by | object_store's own S3 client"));
+        let mut run = fixtures::one_step();
+        assert!(!run.to_string().contains("GETs made by"));
+        run.workload.storage.get_engine = GetEngine::ObjectStore;
+        assert!(run.to_string().contains("GETs made by   object_store's own S3 client"));
     }
 
     #[test]

@@ -95,7 +95,8 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
         log_level: settings.choice("output.log_level", &LOG_LEVELS, LogLevel::Warning).value,
     };
     let profiling = profiling(settings, workflow);
-    let (target, store_named) = store::target(settings, &data_folder, hints);
+    let get_engine = store::get_engine(settings);
+    let (target, store_named) = store::target(settings, &data_folder, &get_engine, hints);
     let window = match reader.pipeline {
         Pipeline::Sliding => 64,
         Pipeline::Chunked => 256,
@@ -112,9 +113,10 @@ pub(super) fn workload(settings: &mut Settings<'_>, hints: Hints) -> (Workload, 
             .optional_whole("storage.storage_options.s3_max_attempts", 1..=100)
             .map(|attempts| attempts.value as u32),
         simulate_io: settings.truth("storage.storage_options.simulate_io", false),
-        full_object_uri: settings.truth("storage.storage_options.use_full_object_uri", false),
+        full_object_uri: store::full_object_uri(settings, get_engine.value),
         columns: parquet::columns_to_read(settings, &dataset),
         range_size: range_size(settings),
+        get_engine: get_engine.value,
         post_generation_settle_seconds: settings
             .number("storage.post_generation_settle_seconds", 0.0..=86_400.0, 0.0)
             .value,

@@ -8,12 +8,13 @@ use crate::location::{
 use crate::origin::{Origin, Remark};
 use crate::settings::{Choices, Setting, Settings, short, text};
 use crate::tree::{Node, Value};
-use crate::workload::Target;
+use crate::workload::{GetEngine, Target};
 
 const TYPE: &str = "storage.storage_type";
 const ROOT: &str = "storage.storage_root";
 const ENDPOINT: &str = "storage.storage_options.endpoint_url";
 const REGION: &str = "storage.storage_options.region";
+const GET_ENGINE: &str = "storage.storage_options.get_engine";
 const FOLDER: &str = "dataset.data_folder";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,11 @@ const KINDS: Choices<Kind> = Choices {
     not_supported: &["aistore", "direct_fs"],
 };
 
+const GET_ENGINES: Choices<GetEngine> = Choices {
+    supported: &[("feedrate", GetEngine::Feedrate), ("object_store", GetEngine::ObjectStore)],
+    not_supported: &[],
+};
+
 /// What the front end says about stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hints {
@@ -38,10 +44,27 @@ pub(super) struct Hints {
     pub(super) surroundings_count: bool,
 }
 
+pub(super) fn get_engine(settings: &mut Settings<'_>) -> Setting<GetEngine> {
+    settings.choice(GET_ENGINE, &GET_ENGINES, GetEngine::Feedrate)
+}
+
+/// Whether keys are whole URIs, with an empty part after `s3:`, for which not every engine has a name.
+pub(super) fn full_object_uri(settings: &mut Settings<'_>, get_engine: GetEngine) -> bool {
+    const KEY: &str = "storage.storage_options.use_full_object_uri";
+    let whole = settings.truth(KEY, false);
+    if whole && get_engine == GetEngine::ObjectStore {
+        let text =
+            format!("is true, but object_store, the {GET_ENGINE}, has no name for such keys");
+        settings.object_to_value(KEY, text);
+    }
+    whole
+}
+
 /// The target, and what named a store.
 pub(super) fn target(
     settings: &mut Settings<'_>,
     data_folder: &Setting<String>,
+    get_engine: &Setting<GetEngine>,
     hints: Hints,
 ) -> (Target, Option<String>) {
     let Hints { aws, .. } = hints;
@@ -65,6 +88,14 @@ pub(super) fn target(
     let target = match kind.value {
         Kind::Local => {
             check_unused_endpoints(settings, &kind, endpoints.as_ref());
+            // Without a named store a sweep starts one of S3.
+            if get_engine.value == GetEngine::ObjectStore && store_named.is_some() {
+                let text = format!(
+                    "is object_store, a client of S3, but the store is local_fs ({})",
+                    kind.origin
+                );
+                settings.object(&get_engine.origin, GET_ENGINE, text);
+            }
             local(settings, &kind, root, folder)
         }
         Kind::S3 => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::workload::{
-    ColumnType, DataLoader, Decode, Format, Framework, RangeSize, Shuffle, Target, Time,
+    ColumnType, DataLoader, Decode, Format, Framework, GetEngine, RangeSize, Shuffle, Target, Time,
 };
 
 /// The base workload of the cases.
@@ -518,6 +518,7 @@ fn ranges_and_types_are_checked() {
         ("storage.storage_options.range_size=5368709121", &["from 65536 to 5368709120"]),
         ("storage.storage_options.range_size=-1", &["0 for no ranges"]),
         ("storage.storage_options.range_size=never", &["0 for no ranges", "auto"]),
+        ("storage.storage_options.get_engine=reqwest", &["accepts feedrate, object_store"]),
         ("profiling.iostat_devices=[-x]", &["no name of a device"]),
         ("profiling.profiler=tensorboard", &["but not supported: accepts none, iostat"]),
         ("compat=fork", &["accepts none, mlcommons, upstream"]),
@@ -870,6 +871,39 @@ fn large_objects_are_read_in_ranges_of_the_given_size_or_never_or_as_it_suits() 
     assert_eq!(range_size("0"), RangeSize::Never);
     assert_eq!(range_size("65536"), RangeSize::Bytes(65_536));
     assert_eq!(range_size("5368709120"), RangeSize::Bytes(5 << 30));
+}
+
+#[test]
+fn an_engine_for_gets_can_be_chosen_where_there_are_gets() {
+    const OPTION: &str = "storage.storage_options.get_engine";
+    let engine = |given: Given| {
+        let resolved = given.accepted();
+        (resolved.workload.storage.get_engine, value_of(&resolved, OPTION))
+    };
+    let is = |engine, shown: &str| (engine, shown.to_owned());
+    let (default, other) = ("feedrate (default)", "--set storage.storage_options.get_engine");
+    assert_eq!(engine(stored(Some("bench"), "x")), is(GetEngine::Feedrate, default));
+    let reference = || stored(Some("bench"), "x").set(&format!("{OPTION}=object_store"));
+    let shown = format!("object_store ({other}=object_store)");
+    assert_eq!(engine(reference()), is(GetEngine::ObjectStore, &shown));
+    // Nobody has named a store: a sweep will start one.
+    assert_eq!(engine(b0().set(&format!("{OPTION}=object_store"))).0, GetEngine::ObjectStore);
+
+    let local = |engine: &str| {
+        b0().flag("--local here", "storage.storage_type", "local_fs")
+            .flag("--local here", "storage.storage_root", "here")
+            .set(&format!("{OPTION}={engine}"))
+    };
+    local("feedrate").accepted();
+    local("object_store").refused_with(&[
+        "--set storage.storage_options.get_engine=object_store: ",
+        "is object_store, a client of S3, but the store is local_fs (--local here)",
+    ]);
+    reference().set("storage.storage_options.use_full_object_uri=true").refused_with(&[
+        "use_full_object_uri: is true",
+        "object_store",
+        "has no name",
+    ]);
 }
 
 #[test]
