@@ -52,7 +52,7 @@ impl Turn {
     }
 
     /// The share of the CPUs that neither client nor server used.
-    fn others_share(&self) -> f64 {
+    pub(crate) fn others_share(&self) -> f64 {
         let own = self.client_cpu + self.server_cpu.unwrap_or_default();
         let cpus = available_parallelism().map_or(1, usize::from) as f64;
         self.all_cpu.saturating_sub(own).as_secs_f64() / (self.elapsed.as_secs_f64() * cpus)
@@ -72,7 +72,7 @@ impl Contender<'_> {
 }
 
 /// Prints how everybody did with so many GETs in flight, and how this project's engine compares.
-pub(crate) fn print(in_flight: usize, contenders: &[Contender]) {
+pub(crate) fn print(in_flight: usize, contenders: &[Contender], repeated: usize) {
     let find = |name: &str| contenders.iter().find(|contender| contender.name == name);
     let floor = find(FLOOR);
     println!(
@@ -113,7 +113,10 @@ pub(crate) fn print(in_flight: usize, contenders: &[Contender]) {
 
     let turns = contenders.iter().flat_map(|contender| &contender.turns);
     let shares = turns.map(|turn| turn.others_share() * 100.0).collect();
-    println!("\nOther programs took {} % of the CPUs in a turn.", cell(shares, f64::max, 1));
+    let shares = cell(shares, f64::max, 1);
+    println!(
+        "\nOther programs took {shares} % of the CPUs in a turn; {repeated} rounds were repeated."
+    );
 }
 
 /// How the one compares with the other; a dash where one of them was not asked for.
