@@ -2,28 +2,39 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use feedrate_metrics::units::ByteCount;
+use feedrate_metrics::record::WaitParts;
+use feedrate_metrics::units::{ByteCount, Seconds};
 
 use crate::pool::BufferPool;
-use crate::source::Pieces;
+use crate::source::{Body, Pieces};
+use crate::timeline::Timeline;
 
-/// Bytes that a rank holds: in flight, landed, or in a batch not yet dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Held(AtomicU64);
+/// What a rank holds: bytes in flight, landed, or in a batch not yet dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    bytes: AtomicU64,
+    /// Where the buffers are from.
+    pool: Arc<BufferPool>,
+}
 
 impl Held {
+    /// Nothing yet; buffers are those of `pool`.
+    pub(crate) fn new(pool: &Arc<BufferPool>) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicU64::new(0), pool: Arc::clone(pool) })
+    }
+
     pub(crate) fn add(&self, bytes: u64) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn subtract(&self, bytes: u64) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -31,58 +42,93 @@ impl Held {
 #[derive(Debug)]
 pub(crate) struct Landed {
     pieces: Pieces,
-    pool: Arc<BufferPool>,
     held: Arc<Held>,
-}
-
-impl Landed {
-    pub(crate) fn new(pieces: Pieces, pool: &Arc<BufferPool>, held: &Arc<Held>) -> Self {
-        held.add(pieces.bytes());
-        Self { pieces, pool: Arc::clone(pool), held: Arc::clone(held) }
-    }
 }
 
 impl Drop for Landed {
     fn drop(&mut self) {
         self.held.subtract(self.pieces.bytes());
         let pieces = std::mem::replace(&mut self.pieces, Pieces::One(Vec::new()));
-        pieces.into_buffers().for_each(|buffer| self.pool.put(buffer));
+        pieces.into_buffers().for_each(|buffer| self.held.pool.put(buffer));
     }
 }
 
 /// What a finished read leaves.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Arrival {
     /// The bytes, in memory.
-    Kept(Arc<Landed>),
+    Kept(Landed),
+    /// The same, in several batches.
+    Shared(Arc<Landed>),
     /// How many bytes came; they are gone.
     Counted(u64),
 }
 
 impl Arrival {
-    pub(crate) fn bytes(&self) -> ByteCount {
-        match self {
-            Self::Kept(landed) => ByteCount(landed.pieces.bytes()),
-            Self::Counted(bytes) => ByteCount(*bytes),
+    /// What `body` keeps counts in `held` from here on.
+    pub(crate) fn new(body: Body<Pieces>, held: &Arc<Held>) -> Self {
+        match body {
+            Body::Kept(pieces) => {
+                held.add(pieces.bytes());
+                Self::Kept(Landed { pieces, held: Arc::clone(held) })
+            }
+            Body::Counted(bytes) => Self::Counted(bytes),
         }
     }
 
+    pub(crate) fn bytes(&self) -> ByteCount {
+        ByteCount(match self {
+            Self::Counted(bytes) => *bytes,
+            kept => kept.pieces().map_or(0, Pieces::bytes),
+        })
+    }
+
+    /// The same for a batch, while there is another one that needs it.
+    pub(crate) fn share(&mut self) -> Self {
+        let landed = match std::mem::replace(self, Self::Counted(0)) {
+            Self::Kept(landed) => Arc::new(landed),
+            Self::Shared(landed) => landed,
+            Self::Counted(bytes) => {
+                *self = Self::Counted(bytes);
+                return Self::Counted(bytes);
+            }
+        };
+        *self = Self::Shared(Arc::clone(&landed));
+        Self::Shared(landed)
+    }
+
+    /// Itself, unless there is nothing to keep.
+    pub(crate) fn kept(self) -> Option<Self> {
+        self.pieces().is_some().then_some(self)
+    }
+
     /// The bytes, unless they were only counted.
-    pub(crate) fn kept(&self) -> Option<Arc<Landed>> {
+    fn pieces(&self) -> Option<&Pieces> {
         match self {
-            Self::Kept(landed) => Some(Arc::clone(landed)),
+            Self::Kept(landed) => Some(&landed.pieces),
+            Self::Shared(landed) => Some(&landed.pieces),
             Self::Counted(_) => None,
         }
     }
 }
 
+/// How a batch came together, as one that waited for it sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Course {
+    /// Its pieces came side by side, the last one this way.
+    Last(Timeline),
+    /// They came one after the other.
+    All(WaitParts),
+}
+
 /// The samples of one step, all in memory, or with `reader.payload` `discard` what is known of them.
 #[derive(Debug)]
 pub struct Batch {
-    pub(crate) pieces: Vec<Arc<Landed>>,
+    pub(crate) arrivals: Vec<Arrival>,
     pub(crate) samples: u64,
     pub(crate) arrived: ByteCount,
     pub(crate) last_byte: Option<Instant>,
+    pub(crate) course: Course,
 }
 
 impl Batch {
@@ -106,6 +152,22 @@ impl Batch {
     /// The bytes of the visits that its samples are of, in the order of the samples, in the buffers
     /// that they landed in: one for each GET. None where bytes are discarded.
     pub fn buffers(&self) -> impl Iterator<Item = &[u8]> {
-        self.pieces.iter().flat_map(|landed| landed.pieces.buffers()).map(Vec::as_slice)
+        let pieces = self.arrivals.iter().filter_map(Arrival::pieces);
+        pieces.flat_map(Pieces::buffers).map(Vec::as_slice)
+    }
+
+    /// What a wait for it of this length went by, which is over now: its parts, which add up to it.
+    pub fn waited(&self, wait: Seconds) -> WaitParts {
+        match self.course {
+            Course::Last(timeline) => {
+                let ended = Instant::now();
+                let length = Duration::try_from_secs_f64(wait.0).unwrap_or_default();
+                timeline.cut(ended.checked_sub(length).unwrap_or(ended), ended)
+            }
+            Course::All(parts) => {
+                let handover = (wait - parts.total()).0.max(0.0);
+                WaitParts { handover: Seconds(handover), ..parts }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use feedrate_dataset::{Cut, FOOTER_GUESS, Footer, Footers, Group};
@@ -52,7 +53,7 @@ impl Columns {
         key: &ObjectKey,
         file: u64,
     ) -> Result<RowGroups, LoadError> {
-        let (footer, _) = self.footer(store, key, file).await?;
+        let Found { footer, .. } = self.footer(store, key, file).await?;
         let groups = footer.groups();
         let bytes: u64 =
             groups.iter().flat_map(Group::ranges).map(|range| range.end - range.start).sum();
@@ -63,20 +64,24 @@ impl Columns {
         })
     }
 
-    /// The footer of `file`, and the bytes that reading it took if nobody had.
+    /// The footer of `file`.
     pub(crate) async fn footer(
         &self,
         store: &dyn Store,
         key: &ObjectKey,
         file: u64,
-    ) -> Result<(Arc<Footer>, u64), LoadError> {
+    ) -> Result<Found, LoadError> {
         let cell = {
             let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(found.entry(file).or_default())
         };
+        if let Some(footer) = cell.get() {
+            return Ok(Found { footer: Arc::clone(footer), read: 0, waited: Duration::ZERO });
+        }
+        let asked = Instant::now();
         let mut read = 0;
         let footer = cell.get_or_try_init(async || self.read(store, key, &mut read).await).await?;
-        Ok((Arc::clone(footer), read))
+        Ok(Found { footer: Arc::clone(footer), read, waited: asked.elapsed() })
     }
 
     async fn read(
@@ -108,14 +113,21 @@ impl Columns {
     }
 }
 
+/// A footer.
+pub(crate) struct Found {
+    pub(crate) footer: Arc<Footer>,
+    /// The bytes that reading it took, if nobody had.
+    pub(crate) read: u64,
+    /// How long that took, whoever did.
+    pub(crate) waited: Duration,
+}
+
 /// The row groups of a file that a visit needs.
 #[derive(Debug)]
 pub(crate) struct FetchedGroups {
     pub(crate) footer: Arc<Footer>,
     /// Their numbers.
     pub(crate) numbers: Range<usize>,
-    /// Where their wanted columns lie in the file.
-    pub(crate) ranges: Vec<Range<u64>>,
 }
 
 impl FetchedGroups {
@@ -125,8 +137,12 @@ impl FetchedGroups {
         let groups = footer.groups();
         let first = groups.partition_point(|group| group.samples().end <= samples.start);
         let end = groups.partition_point(|group| group.first_row < samples.end);
-        let ranges = groups[first..end].iter().flat_map(Group::ranges).collect();
-        Self { numbers: first..end, ranges, footer }
+        Self { numbers: first..end, footer }
+    }
+
+    /// Where their wanted columns lie in the file.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.footer.groups()[self.numbers.clone()].iter().flat_map(Group::ranges)
     }
 
     /// The bytes of each range with its offset, from the buffers that they came in, one or several a
@@ -135,7 +151,7 @@ impl FetchedGroups {
         &self,
         mut buffers: impl Iterator<Item = Vec<u8>>,
     ) -> Vec<(u64, Bytes)> {
-        let whole = |range: &Range<u64>| {
+        let whole = |range: Range<u64>| {
             let length = (range.end - range.start) as usize;
             let mut bytes = buffers.next().unwrap_or_default();
             while bytes.len() < length {
@@ -144,6 +160,6 @@ impl FetchedGroups {
             }
             (range.start, Bytes::from(bytes))
         };
-        self.ranges.iter().map(whole).collect()
+        self.ranges().map(whole).collect()
     }
 }

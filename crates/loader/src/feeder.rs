@@ -1,21 +1,21 @@
 //! The task behind one rank's epoch: issues GETs within all bounds, puts what lands in order, and
 //! forms batches.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use feedrate_dataset::Visit;
 use feedrate_metrics::units::ByteCount;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
-use crate::batch::{Arrival, Batch, Held, Landed};
-use crate::limits::Limits;
+use crate::batch::{Arrival, Batch, Course, Held};
+use crate::limits::{Limits, ReadAhead};
 use crate::pipeline::Pipeline;
 use crate::preprocessing::Preprocessing;
+use crate::readers::Readers;
 use crate::ready::Ready;
 use crate::source::{LoadError, Read, Source};
+use crate::timeline::{Bound, Timeline};
 
 /// A visit that was asked for, and is perhaps here.
 #[derive(Debug)]
@@ -23,6 +23,9 @@ struct Slot {
     visit: Visit,
     /// Counted in [`Held`] until the file lands and its true size is known.
     expected_bytes: u64,
+    /// When it was asked for, and what kept it from being asked for earlier.
+    asked: Instant,
+    held_back_by: Bound,
     /// What came.
     landed: Option<Here>,
 }
@@ -33,39 +36,38 @@ struct Here {
     arrival: Arrival,
     /// Bytes that were read besides.
     more: u64,
-    last_byte: Instant,
+    timeline: Timeline,
     /// When it was ready.
     since: Instant,
 }
 
-/// A finished read.
-struct Done {
-    /// Which visit, counted from the start of the epoch.
-    number: u64,
-    read: Result<Read, LoadError>,
-}
-
-pub(crate) struct Feeder<P> {
+pub(crate) struct Feeder<P: Pipeline> {
     source: Arc<Source>,
     limits: Limits,
     batch_size: u64,
     pipeline: P,
     preprocessing: Option<Preprocessing>,
     ready: Arc<Ready>,
-    taken: Arc<Notify>,
     /// Bytes of the rank that are in flight, landed or in batches, also in one that outlives its
     /// epoch.
     held: Arc<Held>,
 
-    /// Visits asked for and not yet in their last batch, by their numbers.
-    window: BTreeMap<u64, Slot>,
-    /// The number of the visit that the batch being assembled needs next.
+    readers: Readers<P::Turn>,
+    /// Visits asked for and not yet in their last batch, from the one on that the batch being assembled
+    /// needs next. None where a later one was asked for first.
+    window: VecDeque<Option<Slot>>,
+    /// The number of that visit.
     next_needed: u64,
-    reads: JoinSet<Done>,
+    /// What keeps the next visit from being asked for.
+    held_back_by: Bound,
+    /// The way of what landed last.
+    landed_last: Option<Timeline>,
     /// The batch being assembled.
-    pieces: Vec<Arc<Landed>>,
+    arrivals: Vec<Arrival>,
     arrived: ByteCount,
     last_byte: Option<Instant>,
+    /// The way of the piece in it that was there last.
+    last: Option<Timeline>,
     /// When readers are done with what is in it, where they work on samples.
     worked_on: Option<Instant>,
     /// Samples that are in batches, complete or being assembled.
@@ -80,24 +82,26 @@ impl<P: Pipeline> Feeder<P> {
         batch_size: u64,
         pipeline: P,
         preprocessing: Option<Preprocessing>,
-        (ready, taken): (Arc<Ready>, Arc<Notify>),
+        ready: Arc<Ready>,
         held: Arc<Held>,
     ) -> Self {
         Self {
+            readers: Readers::new(&source, limits.payload),
             source,
             limits,
             batch_size,
             pipeline,
             preprocessing,
             ready,
-            taken,
             held,
-            window: BTreeMap::new(),
+            window: VecDeque::new(),
             next_needed: 0,
-            reads: JoinSet::new(),
-            pieces: Vec::new(),
+            held_back_by: Bound::Window,
+            landed_last: None,
+            arrivals: Vec::new(),
             arrived: ByteCount(0),
             last_byte: None,
+            last: None,
             worked_on: None,
             assembled: 0,
             batches_made: 0,
@@ -111,54 +115,68 @@ impl<P: Pipeline> Feeder<P> {
     }
 
     async fn feed(&mut self) -> Result<(), LoadError> {
+        let mut taken = 0;
         loop {
-            self.assemble();
-            while let Some((number, visit)) = self.pipeline.next(self.ready.taken()) {
-                self.issue(number, visit);
-            }
-            if self.reads.is_empty() && self.window.is_empty() && self.pipeline.is_at_end() {
+            self.assemble(taken);
+            self.issue(taken);
+            if self.window.is_empty() && self.readers.are_idle() && self.pipeline.is_at_end() {
                 return Ok(());
             }
             tokio::select! {
-                Some(done) = self.reads.join_next() => {
-                    self.land(done.map_err(|error| LoadError::Stopped(error.to_string()))?)?;
+                biased;
+                read = self.readers.next() => self.land(read?),
+                () = self.ready.more_taken(taken) => {
+                    taken = self.ready.taken();
+                    self.pipeline.waited(self.ready.waits());
                 }
-                () = self.taken.notified() => self.pipeline.waited(self.ready.waits()),
                 () = self.pipeline.changed() => {}
             }
         }
     }
 
-    fn issue(&mut self, number: u64, visit: Visit) {
-        let expected_bytes = self.source.expected_bytes(&visit);
-        self.held.add(expected_bytes);
-        let turn = self.pipeline.turn(&visit);
-        let slot = Slot { visit: visit.clone(), expected_bytes, landed: None };
-        self.window.insert(number, slot);
-        let source = Arc::clone(&self.source);
-        let payload = self.limits.payload;
-        self.reads.spawn(async move {
-            let read = source.read(&visit, payload, turn).await;
-            Done { number, read }
-        });
+    /// Asks for what may be asked for.
+    fn issue(&mut self, taken: u64) {
+        let mut now = None;
+        while let Some((number, visit)) = self.pipeline.next(taken) {
+            let expected_bytes = self.source.expected_bytes(&visit);
+            self.held.add(expected_bytes);
+            let turn = self.pipeline.turn(&visit);
+            let place = (number - self.next_needed) as usize;
+            if self.window.len() <= place {
+                self.window.resize_with(place + 1, || None);
+            }
+            self.window[place] = Some(Slot {
+                visit: visit.clone(),
+                expected_bytes,
+                asked: *now.get_or_insert_with(|| tokio::time::Instant::now().into_std()),
+                held_back_by: self.held_back_by,
+                landed: None,
+            });
+            self.readers.read(number, visit, turn);
+        }
+        self.held_back_by = match self.limits.read_ahead {
+            ReadAhead::Sliding { window } if (self.window.len() as u64) < window => Bound::Turns,
+            ReadAhead::Sliding { .. } | ReadAhead::Chunked { .. } => Bound::Window,
+        };
     }
 
-    fn land(&mut self, done: Done) -> Result<(), LoadError> {
-        let Read { body, more, latency, last_byte } = done.read?;
-        self.pipeline.landed(done.number, latency);
-        let held = &self.held;
-        if let Some(slot) = self.window.get_mut(&done.number) {
-            held.subtract(std::mem::take(&mut slot.expected_bytes));
-            let (arrival, since) = (self.source.arrival(body, held), Instant::now());
-            slot.landed = Some(Here { arrival, more, last_byte, since });
+    fn land(&mut self, (number, read): (u64, Read)) {
+        let Read { body, more, latency, mut timeline } = read;
+        self.pipeline.landed(number, latency);
+        let place = (number - self.next_needed) as usize;
+        if let Some(Some(slot)) = self.window.get_mut(place) {
+            self.held.subtract(std::mem::take(&mut slot.expected_bytes));
+            timeline.asked = slot.asked;
+            timeline.held_back_by = slot.held_back_by;
+            let arrival = Arrival::new(body, &self.held);
+            slot.landed = Some(Here { arrival, more, timeline, since: Instant::now() });
+            self.landed_last = Some(timeline);
         }
-        Ok(())
     }
 
     /// Moves landed files, in order, out of the window into batches, as far as the pipeline and the
     /// ready bound let batches be made.
-    fn assemble(&mut self) {
-        let taken = self.ready.taken();
+    fn assemble(&mut self, taken: u64) {
         let batches = taken + self.limits.ready_batches;
         self.pipeline.go_on(taken, batches);
         if let Some(preprocessing) = &mut self.preprocessing {
@@ -166,27 +184,38 @@ impl<P: Pipeline> Feeder<P> {
         }
         while self.batches_made < batches {
             let batch_end = (self.batches_made + 1) * self.batch_size;
-            let Some(Slot { visit, landed: Some(here), .. }) = self.window.get(&self.next_needed)
-            else {
+            let Some(Some(Slot { visit, landed: Some(here), .. })) = self.window.front_mut() else {
                 return;
             };
             let since = self.pipeline.usable_since(self.next_needed, here.since);
             let Some(since) = since else { return };
-            let visit_end = visit.positions().end;
-            self.pieces.extend(here.arrival.kept());
             if self.preprocessing.is_some() || self.source.work.is_any() {
-                self.last_byte = self.last_byte.max(Some(here.last_byte));
+                self.last_byte = self.last_byte.max(Some(here.timeline.last_byte()));
+            }
+            // What was here and could not be used had to wait for another.
+            let waited_for =
+                self.landed_last.filter(|_| since > here.since).unwrap_or(here.timeline);
+            if self.last.is_none_or(|last| last.done < waited_for.done) {
+                self.last = Some(waited_for);
             }
             if visit.first_position >= self.assembled {
                 self.arrived += here.arrival.bytes() + ByteCount(here.more);
             }
-            let before = std::mem::replace(&mut self.assembled, visit_end.min(batch_end));
+            let positions = visit.positions();
+            let before = std::mem::replace(&mut self.assembled, positions.end.min(batch_end));
             if let Some(preprocessing) = &mut self.preprocessing {
                 let samples = self.assembled - before;
                 self.worked_on = Some(preprocessing.work(self.batches_made, samples, since));
             }
-            if visit_end <= batch_end {
-                self.window.remove(&self.next_needed);
+            let is_used = positions.end <= batch_end;
+            let arrival = if is_used {
+                std::mem::replace(&mut here.arrival, Arrival::Counted(0))
+            } else {
+                here.arrival.share()
+            };
+            self.arrivals.extend(arrival.kept());
+            if is_used {
+                self.window.pop_front();
                 self.pipeline.used(self.next_needed);
                 self.next_needed += 1;
             }
@@ -198,23 +227,27 @@ impl<P: Pipeline> Feeder<P> {
 
     fn hand_over(&mut self) {
         self.batches_made += 1;
-        let pieces = Vec::with_capacity(self.pieces.len());
+        let Some(mut last) = self.last.take() else { return };
+        let worked_on = self.worked_on.take();
+        last.done = last.done.max(worked_on.unwrap_or(last.done));
+        let arrivals = Vec::with_capacity(self.arrivals.len());
         let batch = Batch {
-            pieces: std::mem::replace(&mut self.pieces, pieces),
+            arrivals: std::mem::replace(&mut self.arrivals, arrivals),
             samples: self.batch_size,
             arrived: std::mem::take(&mut self.arrived),
             last_byte: self.last_byte.take(),
+            course: Course::Last(last),
         };
-        self.ready.push(batch, self.worked_on.take());
+        self.ready.push(batch, worked_on);
         self.pipeline.batch_made();
     }
 }
 
-impl<P> Drop for Feeder<P> {
+impl<P: Pipeline> Drop for Feeder<P> {
     /// However it ends, nobody is left waiting for it: what was issued and will never land is no
     /// longer held, and a rank that waits for a batch hears of it.
     fn drop(&mut self) {
-        for slot in self.window.values() {
+        for slot in self.window.iter().flatten() {
             self.held.subtract(slot.expected_bytes);
         }
         self.ready.fail(LoadError::Stopped("its task was ended".to_owned()));

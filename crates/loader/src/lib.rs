@@ -47,11 +47,13 @@ mod pipeline;
 mod pool;
 mod preprocessing;
 mod ramp;
+mod readers;
 mod ready;
 mod sliding;
 mod source;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod timeline;
 mod times;
 mod turns;
 

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use feedrate_dataset::Visit;
-use feedrate_metrics::units::ByteCount;
+use feedrate_metrics::record::WaitParts;
+use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_workload::Payload;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::batch::{Arrival, Batch, Held};
+use crate::batch::{Arrival, Batch, Course, Held};
 use crate::chunked::Chunked;
 use crate::feeder::Feeder;
 use crate::limits::{Limits, ReadAhead};
@@ -46,7 +46,7 @@ pub struct Loader {
 
 enum State {
     Idle,
-    Feeding { ready: Arc<Ready>, taken: Arc<Notify>, feeder: JoinHandle<()> },
+    Feeding { ready: Arc<Ready>, feeder: JoinHandle<()> },
     Alone(Box<Alone>),
 }
 
@@ -72,6 +72,7 @@ impl Loader {
         runtime: Handle,
     ) -> Self {
         Self {
+            held: Held::new(&source.pool),
             source,
             limits,
             batch_size,
@@ -79,7 +80,6 @@ impl Loader {
             turns,
             runtime,
             epochs_started: 0,
-            held: Arc::new(Held::default()),
             state: State::Idle,
         }
     }
@@ -121,7 +121,6 @@ impl Loader {
     /// Starts the task that feeds this epoch.
     fn feed(&mut self, pipeline: impl Pipeline) {
         let ready = Arc::new(Ready::default());
-        let taken = Arc::new(Notify::new());
         let feeder = Feeder::new(
             Arc::clone(&self.source),
             self.limits,
@@ -130,11 +129,11 @@ impl Loader {
             self.preprocess.map(|preprocess| {
                 Preprocessing::new(&preprocess, self.epochs_started, self.limits.readers)
             }),
-            (Arc::clone(&ready), Arc::clone(&taken)),
+            Arc::clone(&ready),
             Arc::clone(&self.held),
         );
         let feeder = self.runtime.spawn(feeder.run());
-        self.state = State::Feeding { ready, taken, feeder };
+        self.state = State::Feeding { ready, feeder };
     }
 
     /// The next batch, every byte of it received, and in memory unless bytes are discarded. Blocks
@@ -145,7 +144,7 @@ impl Loader {
         let batch = match &mut self.state {
             State::Idle => Err(LoadError::Exhausted),
             State::Alone(alone) => alone.next_batch(&self.source, self.batch_size, &self.runtime),
-            State::Feeding { ready, taken, .. } => ready.take().inspect(|_| taken.notify_one()),
+            State::Feeding { ready, .. } => ready.take(),
         };
         if batch.is_err() {
             self.end_epoch();
@@ -187,41 +186,48 @@ impl Alone {
         runtime: &Handle,
     ) -> Result<Batch, LoadError> {
         let end = self.next_position + batch_size;
-        let mut pieces: Vec<_> = self.last.iter().filter_map(|(piece, _)| piece.kept()).collect();
-        let mut covered = self.last.as_ref().map_or(self.next_position, |(_, behind)| *behind);
+        let mut arrivals = Vec::new();
+        let mut covered = self.next_position;
+        if let Some((arrival, behind)) = &mut self.last {
+            arrivals.extend(arrival.share().kept());
+            covered = *behind;
+        }
         let mut arrived = ByteCount(0);
-        let mut last_byte = Instant::now();
+        let mut parts = WaitParts::default();
         // Nothing overlaps, so work on one sample moves the reads of the next ones.
-        let mut worked = self.work_on(self.next_position..covered.min(end));
+        parts.work += self.work_on(self.next_position..covered.min(end));
         while covered < end {
             let visit = self.visits.next().ok_or(LoadError::Exhausted)?;
-            let read = runtime.block_on(source.read(&visit, self.payload, async {}))?;
-            if source.work.is_any() {
-                worked += read.last_byte.elapsed();
-            }
-            let arrival = source.arrival(read.body, &self.held);
+            let read = runtime.block_on(source.read(&visit, self.payload, ()))?;
+            parts += read.timeline.cut(read.timeline.asked, read.timeline.done);
+            let mut arrival = Arrival::new(read.body, &self.held);
             arrived += arrival.bytes() + ByteCount(read.more);
             let before = covered;
             covered = visit.positions().end;
-            worked += self.work_on(before..covered.min(end));
-            pieces.extend(arrival.kept());
-            self.last = Some((arrival, covered));
-            last_byte = Instant::now();
+            parts.work += self.work_on(before..covered.min(end));
+            if covered > end {
+                arrivals.extend(arrival.share().kept());
+                self.last = Some((arrival, covered));
+            } else {
+                arrivals.extend(arrival.kept());
+            }
         }
         if covered == end {
             self.last = None;
         }
         self.next_position = end;
         // As if all the work had been done behind the last byte.
-        let last_byte = (!worked.is_zero()).then(|| last_byte.checked_sub(worked)).flatten();
-        Ok(Batch { pieces, samples: batch_size, arrived, last_byte })
+        let worked = Duration::try_from_secs_f64(parts.work.0).unwrap_or_default();
+        let last_byte = (!worked.is_zero()).then(|| Instant::now().checked_sub(worked)).flatten();
+        let course = Course::All(parts);
+        Ok(Batch { arrivals, samples: batch_size, arrived, last_byte, course })
     }
 
     /// Works on the samples at `positions`, which are read, and tells how long.
-    fn work_on(&mut self, positions: Range<u64>) -> Duration {
-        let Some(times) = &mut self.times else { return Duration::ZERO };
+    fn work_on(&mut self, positions: Range<u64>) -> Seconds {
+        let Some(times) = &mut self.times else { return Seconds(0.0) };
         let time = times.sum(positions.end - positions.start);
         thread::sleep(time);
-        time
+        Seconds::from(time)
     }
 }

@@ -14,8 +14,9 @@ use crate::source::Source;
 ///
 /// Visits are known by their number in the epoch, from 0: the order in which batches need them.
 pub(crate) trait Pipeline: Send + 'static {
-    /// What a GET waits for before it goes out; it keeps the outcome until it is over.
-    type Turn: Future<Output: Send> + Send + 'static;
+    /// What a GET waits for before it goes out; it keeps the outcome until it is over. Turns come in the
+    /// order in which they were asked for.
+    type Turn: Future<Output: Send + 'static> + Send + Unpin + 'static;
 
     /// The next visit to ask for, if one may be asked for now that the rank has taken `taken`
     /// batches.

@@ -35,12 +35,15 @@ impl BufferPool {
     /// An empty buffer with room for `capacity` bytes: of those of this size the one given back last,
     /// or a new one in its place when that is too small.
     pub fn take(&self, capacity: usize) -> Vec<u8> {
-        let last = self.lock().take(size(capacity));
-        let buffer = last
-            .filter(|buffer| buffer.capacity() >= capacity)
-            .unwrap_or_else(|| Vec::with_capacity(capacity));
-        self.lock().lend(buffer.capacity());
-        buffer
+        let last = {
+            let mut state = self.lock();
+            let last = state.take(size(capacity));
+            // A new one has just as much as is asked for.
+            state.lend(last.as_ref().map_or(0, Vec::capacity).max(capacity));
+            last
+        };
+        last.filter(|buffer| buffer.capacity() >= capacity)
+            .unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
     /// Gives `buffer` back.

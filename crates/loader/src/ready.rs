@@ -1,9 +1,14 @@
 //! The queue between the feeder and the rank's thread: complete batches, in order.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::Instant;
+
+use futures::task::AtomicWaker;
 
 use crate::batch::Batch;
 use crate::source::LoadError;
@@ -13,13 +18,15 @@ use crate::source::LoadError;
 pub(crate) struct Ready {
     state: Mutex<State>,
     changed: Condvar,
+    /// Batches that the rank has taken, and who is told when it takes one.
+    taken: AtomicU64,
+    feeder: AtomicWaker,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Each with the moment from which it is ready, where that is not at once.
     batches: VecDeque<(Batch, Option<Instant>)>,
-    taken: u64,
     waits: u64,
     failed: Option<LoadError>,
 }
@@ -40,7 +47,7 @@ impl Ready {
     /// The next batch; blocks until there is one.
     pub(crate) fn take(&self) -> Result<Batch, LoadError> {
         let mut state = self.lock();
-        state.waits += u64::from(state.taken > 0 && state.batches.is_empty());
+        state.waits += u64::from(self.taken() > 0 && state.batches.is_empty());
         loop {
             if let Some((batch, ready)) = state.batches.pop_front() {
                 let left = ready.map(|ready| ready.saturating_duration_since(Instant::now()));
@@ -48,9 +55,9 @@ impl Ready {
                     // There is one rank, so nobody else can take the batches behind this one.
                     drop(state);
                     thread::sleep(left);
-                    state = self.lock();
                 }
-                state.taken += 1;
+                self.taken.fetch_add(1, Ordering::Release);
+                self.feeder.wake();
                 return Ok(batch);
             }
             if let Some(error) = state.failed.take() {
@@ -62,7 +69,16 @@ impl Ready {
 
     /// Batches that the rank has taken.
     pub(crate) fn taken(&self) -> u64 {
-        self.lock().taken
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Returns when the rank has taken more than `taken` batches. One task may wait at a time.
+    pub(crate) async fn more_taken(&self, taken: u64) {
+        poll_fn(|context| {
+            self.feeder.register(context.waker());
+            if self.taken() > taken { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// How often the rank found no batch ready. Its first one it always waits for, so that does not

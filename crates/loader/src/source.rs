@@ -7,22 +7,23 @@
 //! as there are CPUs to do it, behind the last byte, so the store's time is never mixed with it.
 
 use std::borrow::Cow;
+use std::iter::Enumerate;
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use feedrate_dataset::{ColumnMismatch, Cut, FileFormat, Layout, Mismatch, Undecodable, Visit};
 use feedrate_metrics::decode::DecodeStats;
-use feedrate_storage::{ObjectKey, Store, StoreError};
+use feedrate_storage::{Fetched, ObjectKey, Store, StoreError};
 use feedrate_workload::Payload;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use tokio::time;
+use tokio::time::Instant;
 
-use crate::batch::{Arrival, Held, Landed};
-use crate::columns::{Columns, FetchedGroups};
+use crate::columns::{Columns, FetchedGroups, Found};
 use crate::pool::BufferPool;
+use crate::timeline::{GetTimes, Timeline};
 
 /// Ranges of one piece that are in flight at a time; together they have one turn.
 const RANGES_IN_FLIGHT: usize = 8;
@@ -130,7 +131,7 @@ impl Work {
 
     /// Decodes `bytes` bytes, and counts what that takes.
     fn timed<T>(&self, bytes: u64, decode: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
+        let began = std::time::Instant::now();
         let decoded = decode();
         self.stats.decoded(bytes, began.elapsed());
         decoded
@@ -228,6 +229,12 @@ impl Source {
         }
     }
 
+    /// GETs by which one of the `pieces` comes at once.
+    pub fn gets_per_piece(&self, pieces: &PieceSizes) -> usize {
+        let most = self.range_bytes.unwrap_or(u64::MAX).max(1);
+        pieces.mean_bytes.div_ceil(most).clamp(1, RANGES_IN_FLIGHT as u64) as usize
+    }
+
     /// Bytes that reading a sample takes, of a file of so many.
     fn bytes_per_sample(&self, file_bytes: u64) -> f64 {
         match self.wanted_bytes_per_sample {
@@ -261,29 +268,30 @@ impl Source {
         }
     }
 
-    /// Reads the piece of `visit` when its `turn` has come, keeps that turn until the last byte is
-    /// there, and does with them what is asked for.
-    pub(crate) async fn read(
+    /// Reads the piece of `visit`, whose `turn` has come and is kept until the last byte is there, and
+    /// does with the bytes what is asked for.
+    pub(crate) async fn read<T>(
         self: &Arc<Self>,
         visit: &Visit,
         payload: Payload,
-        turn: impl Future<Output: Send>,
+        turn: T,
     ) -> Result<Read, LoadError> {
+        let came = Instant::now();
         let key = self.layout.key(visit.file);
-        let turn = turn.await;
-        let asked = time::Instant::now();
-        let fetched = self.fetch(&key, visit, payload).await?;
-        let (latency, last_byte) = (asked.elapsed(), Instant::now());
+        let Piece { body, more, groups, times } = self.fetch(&key, visit, payload).await?;
+        let last_byte = Instant::now();
         drop(turn);
-        let Fetched { body, more, groups } = fetched;
         self.check_length(&key, visit, body.bytes() + more, groups.is_some())?;
+        let mut timeline = Timeline::of_read(came.into_std(), times, last_byte.into_std());
         let body = match body {
             Body::Kept(pieces) if self.work.is_any() => {
-                Body::Kept(self.work_on(key, visit, pieces, groups).await?)
+                let pieces = self.work_on(key, visit, pieces, groups).await?;
+                timeline.done = Instant::now().into_std();
+                Body::Kept(pieces)
             }
             body => body,
         };
-        Ok(Read { body, more, latency, last_byte })
+        Ok(Read { body, more, latency: last_byte - came, timeline })
     }
 
     async fn fetch(
@@ -291,24 +299,31 @@ impl Source {
         key: &ObjectKey,
         visit: &Visit,
         payload: Payload,
-    ) -> Result<Fetched, LoadError> {
+    ) -> Result<Piece, LoadError> {
         if let Some(columns) = &self.columns {
-            let (footer, more) = columns.footer(&*self.store, key, visit.file).await?;
+            let Found { footer, read, waited } =
+                columns.footer(&*self.store, key, visit.file).await?;
             let groups = FetchedGroups::of(footer, &visit.samples);
-            let body = self.get_ranges(key, &groups.ranges, payload).await?;
-            return Ok(Fetched { body, more, groups: Some(groups) });
+            let (body, mut times) = self.get_ranges(key, groups.ranges(), payload).await?;
+            // The piece's first byte had to wait for it.
+            times.first_byte += waited;
+            return Ok(Piece { body, more: read, groups: Some(groups), times });
         }
         let expected = self.expected_bytes(visit);
-        let body = match self.range(visit, expected) {
+        let (body, times) = match self.range(visit, expected) {
             Some(range) if self.is_split(expected) => {
-                self.get_ranges(key, &[range], payload).await?
+                self.get_ranges(key, std::iter::once(range), payload).await?
             }
-            range => match self.get(key, range, expected, payload).await? {
-                Body::Kept(buffer) => Body::Kept(Pieces::One(buffer)),
-                Body::Counted(bytes) => Body::Counted(bytes),
-            },
+            range => {
+                let mut times = GetTimes::default();
+                let body = match self.get(key, range, expected, payload, &mut times).await? {
+                    Body::Kept(buffer) => Body::Kept(Pieces::One(buffer)),
+                    Body::Counted(bytes) => Body::Counted(bytes),
+                };
+                (body, times)
+            }
         };
-        Ok(Fetched { body, more: 0, groups: None })
+        Ok(Piece { body, more: 0, groups: None, times })
     }
 
     /// The range that a visit's `expected` bytes come by; `None` is the file, whatever its length.
@@ -335,49 +350,64 @@ impl Source {
     async fn get_ranges(
         &self,
         key: &ObjectKey,
-        ranges: &[Range<u64>],
+        ranges: impl Iterator<Item = Range<u64>> + Send,
         payload: Payload,
-    ) -> Result<Body<Pieces>, StoreError> {
+    ) -> Result<(Body<Pieces>, GetTimes), StoreError> {
         let most = self.range_bytes.unwrap_or(u64::MAX);
-        let cut = |&Range { start, end }: &Range<u64>| {
+        let cut = |Range { start, end }: Range<u64>| {
             (0..(end - start).div_ceil(most)).map(move |nth| {
                 let from = start + nth * most;
                 from..from.saturating_add(most).min(end)
             })
         };
-        let parts: Vec<_> = ranges.iter().flat_map(cut).collect();
-        let get = async |part: Range<u64>| {
-            let expected = part.end - part.start;
-            self.get(key, Some(part), expected, payload).await
-        };
-        let mut got = stream::iter(parts).map(get).buffered(RANGES_IN_FLIGHT);
-        let (mut buffers, mut counted) = (Vec::new(), 0);
-        while let Some(body) = got.try_next().await? {
-            match body {
-                Body::Kept(buffer) => buffers.push(buffer),
-                Body::Counted(bytes) => counted += bytes,
+        let parts = Mutex::new(Parts::new(ranges.flat_map(cut)));
+        let parts = || parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let one_after_the_other = async || {
+            let mut times = GetTimes::default();
+            let mut next = parts().left.next();
+            while let Some((place, part)) = next {
+                let expected = part.end - part.start;
+                let body = self.get(key, Some(part), expected, payload, &mut times).await?;
+                next = parts().land(place, body, times);
             }
-        }
-        Ok(match payload {
-            Payload::Land => Body::Kept(Pieces::Several(buffers)),
-            Payload::Discard => Body::Counted(counted),
-        })
+            Ok(())
+        };
+        try_join_all((0..RANGES_IN_FLIGHT).map(|_| one_after_the_other())).await?;
+        let mut parts = parts();
+        let body = match payload {
+            Payload::Land => Body::Kept(Pieces::Several(std::mem::take(&mut parts.buffers))),
+            Payload::Discard => Body::Counted(parts.counted),
+        };
+        Ok((body, parts.times))
     }
 
-    /// One GET, which is expected to bring so many bytes.
+    /// One GET, which is expected to bring so many bytes and is added to `times`.
+    ///
+    /// There is room for one byte more: a store can then see in a single read that there are no more
+    /// than there should be.
     async fn get(
         &self,
         key: &ObjectKey,
         range: Option<Range<u64>>,
         expected: u64,
         payload: Payload,
+        times: &mut GetTimes,
     ) -> Result<Body<Vec<u8>>, StoreError> {
-        if payload == Payload::Discard {
-            return Ok(Body::Counted(self.store.get_discarding(key, range).await?.bytes));
-        }
-        let mut buffer = self.pool.take(expected as usize);
-        self.store.get(key, range, &mut buffer).await?;
-        Ok(Body::Kept(buffer))
+        let (body, fetched) = match payload {
+            Payload::Discard => {
+                let fetched = self.store.get_discarding(key, range).await?;
+                (Body::Counted(fetched.bytes), fetched)
+            }
+            Payload::Land => {
+                let mut buffer = self.pool.take((expected as usize).saturating_add(1));
+                let fetched = self.store.get(key, range, &mut buffer).await?;
+                (Body::Kept(buffer), fetched)
+            }
+        };
+        let Fetched { first_byte, last_byte, .. } = fetched;
+        times.first_byte += first_byte;
+        times.transfer += last_byte.saturating_sub(first_byte);
+        Ok(body)
     }
 
     /// No sample has no bytes, and a file whose length is known has that length.
@@ -463,23 +493,55 @@ impl Source {
         }
         Ok(Pieces::Several(fetched.into_iter().map(|(_, bytes)| bytes.into()).collect()))
     }
-
-    /// Counts what `body` holds in `held` from here on.
-    pub(crate) fn arrival(&self, body: Body<Pieces>, held: &Arc<Held>) -> Arrival {
-        match body {
-            Body::Kept(pieces) => Arrival::Kept(Arc::new(Landed::new(pieces, &self.pool, held))),
-            Body::Counted(bytes) => Arrival::Counted(bytes),
-        }
-    }
 }
 
 /// What was fetched for a visit.
-struct Fetched {
+struct Piece {
     body: Body<Pieces>,
     /// Bytes that were read besides.
     more: u64,
     /// What the body is of, where it is columns.
     groups: Option<FetchedGroups>,
+    times: GetTimes,
+}
+
+/// The parts of a piece that comes by several GETs at once.
+struct Parts<I> {
+    /// Those that nobody has asked for yet, with their places.
+    left: Enumerate<I>,
+    /// What came, by place.
+    buffers: Vec<Vec<u8>>,
+    /// Bytes that came and are gone.
+    counted: u64,
+    /// Those of the part that landed last, and of those that it had to wait for.
+    times: GetTimes,
+}
+
+impl<I: Iterator<Item = Range<u64>>> Parts<I> {
+    fn new(parts: I) -> Self {
+        let (buffers, times) = (Vec::new(), GetTimes::default());
+        Self { left: parts.enumerate(), buffers, counted: 0, times }
+    }
+
+    /// Takes in a part, and gives the next one to whoever asked for it.
+    fn land(
+        &mut self,
+        place: usize,
+        body: Body<Vec<u8>>,
+        times: GetTimes,
+    ) -> Option<(usize, Range<u64>)> {
+        match body {
+            Body::Kept(buffer) => {
+                if self.buffers.len() <= place {
+                    self.buffers.resize_with(place + 1, Vec::new);
+                }
+                self.buffers[place] = buffer;
+            }
+            Body::Counted(bytes) => self.counted += bytes,
+        }
+        self.times = times;
+        self.left.next()
+    }
 }
 
 /// A finished read.
@@ -490,8 +552,8 @@ pub(crate) struct Read {
     pub(crate) more: u64,
     /// How long the store took.
     pub(crate) latency: Duration,
-    /// When the last byte was there.
-    pub(crate) last_byte: Instant,
+    /// How it went, as if it had been asked for when its turn came.
+    pub(crate) timeline: Timeline,
 }
 
 /// What a read brought.

@@ -2,6 +2,7 @@
 //! made of, so ranks merge records and every figure can be computed again.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -72,6 +73,61 @@ impl StepRecord {
     }
 }
 
+/// What waits for batches went by. A batch is there when the last piece that it needs is, so a wait is
+/// cut along the way of that piece, and the parts add up to the wait:
+///
+/// ```text
+///  held back │ waits for its turn │ attempts that fail │ to the first byte │ to the last │ work │ rest
+/// ```
+///
+/// Where a rank reads its files itself, one after the other (`read_threads: 0`), the ways of all of them
+/// are added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitParts {
+    /// The piece was not asked for yet, as the window or the chunk had no place for it. What a rank
+    /// waits for the byte budget always lets through.
+    pub queued_for_window: Seconds,
+    /// Its request was held back in favour of other requests of the process: first batches go first,
+    /// earlier batches before later ones, and no more at a time than is called for.
+    pub queued_for_turn: Seconds,
+    /// Before the request of the attempt that succeeded: attempts that failed, waits between them,
+    /// making a connection.
+    pub retries: Seconds,
+    /// From that request to the first byte.
+    pub first_byte: Seconds,
+    /// From the first byte to the last.
+    pub transfer: Seconds,
+    /// Readers' work on it: decoding, verification, `reader.preprocess_time`.
+    pub work: Seconds,
+    /// The rest: putting the batch together, handing it over, waking up.
+    pub handover: Seconds,
+}
+
+impl WaitParts {
+    /// Queued in the client, for whatever reason.
+    pub fn queued(&self) -> Seconds {
+        self.queued_for_window + self.queued_for_turn
+    }
+
+    /// The waits.
+    pub fn total(&self) -> Seconds {
+        let Self { retries, first_byte, transfer, work, handover, .. } = *self;
+        self.queued() + retries + first_byte + transfer + work + handover
+    }
+}
+
+impl AddAssign for WaitParts {
+    fn add_assign(&mut self, other: Self) {
+        self.queued_for_window += other.queued_for_window;
+        self.queued_for_turn += other.queued_for_turn;
+        self.retries += other.retries;
+        self.first_byte += other.first_byte;
+        self.transfer += other.transfer;
+        self.work += other.work;
+        self.handover += other.handover;
+    }
+}
+
 /// The steps between two checkpoints of one rank; an epoch has one or more blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockRecord {
@@ -106,6 +162,9 @@ pub struct RankEpoch {
     pub samples: u64,
     /// Bytes of its samples' files that arrived, read once per visit to a file.
     pub bytes: ByteCount,
+    /// What the waits of its steps went by, added up; all zero where nobody noted it.
+    #[serde(default)]
+    pub waited: WaitParts,
     /// The evaluation behind the training of this epoch, if one was due.
     pub evaluation: Option<Evaluation>,
     /// When everything of the epoch was over, evaluation included (DLIO's `end`).

@@ -118,7 +118,7 @@ pub(crate) fn mean_over_ranks(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::Stamp;
+    use crate::record::{Stamp, WaitParts};
     use crate::units::ByteCount;
 
     pub(crate) fn step(wait: f64, compute: f64, barrier: f64) -> StepRecord {
@@ -151,6 +151,7 @@ pub(crate) mod tests {
             blocks,
             samples,
             bytes: ByteCount(samples * 65_536),
+            waited: WaitParts::default(),
             evaluation: None,
             over: Stamp::now(),
             host_meminfo: Vec::new(),

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::RunRecord;
+use crate::record::{RunRecord, WaitParts};
 use crate::requests::RequestSummary;
 use crate::units::Seconds;
 
@@ -59,6 +59,9 @@ pub struct TimeShares {
     pub compute: Seconds,
     /// Waiting for batches.
     pub wait: Seconds,
+    /// What that went by; all zero where nobody noted it.
+    #[serde(default)]
+    pub waited: WaitParts,
     /// The part of it in which readers worked on samples whose bytes were there.
     pub work: Seconds,
     /// Waiting for the other ranks.
@@ -73,6 +76,7 @@ impl TimeShares {
         let mut shares = Self::default();
         for rank in run.epochs.iter().flat_map(|epoch| &epoch.ranks) {
             shares.total += rank.duration;
+            shares.waited += rank.waited;
             for step in rank.blocks.iter().flat_map(|block| &block.steps) {
                 shares.compute += step.drawn;
                 shares.wait += step.wait;

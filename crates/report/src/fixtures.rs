@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
 use feedrate_metrics::record::{
     BlockRecord, CacheDrops, EpochRecord, Evaluation, ProcessRecord, RankEpoch, RunRecord, Stamp,
-    StepRecord,
+    StepRecord, WaitParts,
 };
 use feedrate_metrics::requests::{LatencySummary, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
@@ -97,6 +97,7 @@ fn epoch(
         }],
         samples,
         bytes: ByteCount(bytes),
+        waited: WaitParts::default(),
         evaluation: None,
         over: stamp(),
         host_meminfo: host().meminfo,

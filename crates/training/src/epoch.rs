@@ -4,7 +4,9 @@
 use feedrate_dataset::Visit;
 use feedrate_loader::{Batch, LoadError, Loader, Times};
 use feedrate_metrics::process::meminfo;
-use feedrate_metrics::record::{BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord};
+use feedrate_metrics::record::{
+    BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord, WaitParts,
+};
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_ranks::{Aborted, World};
 
@@ -55,6 +57,7 @@ struct Pass {
     first_step_over: Option<Moment>,
     samples: u64,
     bytes: ByteCount,
+    waited: WaitParts,
 }
 
 impl Accelerator {
@@ -71,6 +74,7 @@ impl Accelerator {
     ) -> Result<Pass, Stopped> {
         let mut steps = Vec::with_capacity(self.steps.min(MOST_STEPS_RESERVED) as usize);
         let (mut samples, mut bytes) = (0, ByteCount(0));
+        let mut waited = WaitParts::default();
         let mut first_step_over = None;
 
         let started = meet_others(Moment::now())?;
@@ -81,6 +85,7 @@ impl Accelerator {
             let batch = next_batch(&mut self.loader)?;
             let taken = Moment::now();
             let wait = taken - asked;
+            waited += batch.waited(wait);
             let worked = batch.last_byte().map_or(0.0, |last| last.elapsed().as_secs_f64());
             let (drawn, computed) = self.compute(taken);
             samples += batch.samples();
@@ -101,7 +106,7 @@ impl Accelerator {
             asked = Moment::now();
         }
         let (end, ended) = (Stamp::now(), Moment::now());
-        Ok(Pass { start, started, end, ended, steps, first_step_over, samples, bytes })
+        Ok(Pass { start, started, end, ended, steps, first_step_over, samples, bytes, waited })
     }
 
     /// Computes from `taken` on. Returns the drawn time and when it was over.
@@ -154,6 +159,7 @@ pub(crate) fn train(
         blocks: vec![block],
         samples: pass.samples,
         bytes: pass.bytes,
+        waited: pass.waited,
         evaluation: None,
         over: end,
         host_meminfo: meminfo().unwrap_or_default(),

@@ -1,5 +1,3 @@
-use tokio::time::Instant;
-
 use super::*;
 
 /// Files of batch 2 in ascending order, read in chunks.
@@ -11,10 +9,6 @@ fn chunked<'a>(options: &[&'a str]) -> Vec<&'a str> {
 const ALL_AT_ONCE: &str = "storage.storage_options.stagger_workers=false";
 
 impl Rig {
-    fn now(&self) -> Instant {
-        self.runtime.handle().block_on(async { Instant::now() })
-    }
-
     /// Notes when each file is asked for, from now on.
     fn times(&self) -> Arc<Mutex<Vec<(u64, Duration)>>> {
         let (begun, times) = (self.now(), Arc::new(Mutex::new(Vec::new())));
