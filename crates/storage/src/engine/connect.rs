@@ -137,6 +137,9 @@ pub(super) enum Stream {
     Plain(TcpStream),
     /// Boxed because it is ten times as large.
     Secured(Box<TlsStream<TcpStream>>),
+    /// The end of a pipe in memory.
+    #[cfg(test)]
+    Memory(tokio::io::DuplexStream),
 }
 
 impl AsyncRead for Stream {
@@ -148,6 +151,8 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Secured(stream) => Pin::new(stream).poll_read(context, buffer),
+            #[cfg(test)]
+            Self::Memory(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -161,6 +166,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Secured(stream) => Pin::new(stream).poll_write(context, bytes),
+            #[cfg(test)]
+            Self::Memory(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -168,6 +175,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(context),
             Self::Secured(stream) => Pin::new(stream).poll_flush(context),
+            #[cfg(test)]
+            Self::Memory(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -175,6 +184,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(test)]
+            Self::Memory(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }
