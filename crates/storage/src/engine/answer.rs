@@ -12,6 +12,9 @@ use super::failure;
 use super::head::{self, Body, Head};
 use crate::Cause;
 
+/// Bytes that one read asks the socket for where they stay. What they land in is in no cache anyway, so
+/// that fewer system calls are all that counts: 3 % of the client's CPU beside 64 KiB.
+const LANDING: usize = 256 << 10;
 /// The longest line of a chunk's size, and the longest trailer.
 const LONGEST_LINE: usize = 4 << 10;
 /// The most fields of a trailer.
@@ -46,16 +49,16 @@ enum Next {
 }
 
 impl Next {
-    /// How many bytes the socket is asked for. Behind a body of known length there must be nothing:
-    /// asking for one byte more shows that, and a read that brings less than it asked for tells the
-    /// runtime without a further system call that the socket is empty.
-    fn ask(self) -> usize {
-        let most = match self {
+    /// How many bytes the socket is asked for, `most` at a time. Behind a body of known length there
+    /// must be nothing: asking for one byte more shows that, and a read that brings less than it asked
+    /// for tells the runtime without a further system call that the socket is empty.
+    fn ask(self, most: usize) -> usize {
+        let left = match self {
             Self::Length(left) => left.saturating_add(1),
             Self::Chunk(left) => left,
             Self::ChunkSize | Self::UntilClose => u64::MAX,
         };
-        most.min(READ as u64) as usize
+        left.min(most as u64) as usize
     }
 
     /// How many of `bytes` are the body's.
@@ -119,7 +122,7 @@ impl Answer {
         while let Some((connection, next)) = self.data().await? {
             let buffered = connection.unused().len();
             let bytes = if buffered == 0 {
-                let came = connection.read_into(into, next.ask()).await;
+                let came = connection.read_into(into, next.ask(LANDING)).await;
                 self.came(came)?
             } else {
                 let bytes = next.share(buffered);
@@ -138,7 +141,7 @@ impl Answer {
     pub(crate) async fn piece(&mut self) -> Result<Option<&[u8]>, Cause> {
         let Some((connection, next)) = self.data().await? else { return Ok(None) };
         if connection.unused().is_empty() {
-            let came = connection.read_more(next.ask()).await;
+            let came = connection.read_more(next.ask(READ)).await;
             self.came(came)?;
         }
         // Where the connection has ended the body, there is nothing in the buffer, or no connection.
