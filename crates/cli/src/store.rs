@@ -282,3 +282,43 @@ pub(crate) fn require_named(resolved: &Resolved, command: &str) -> anyhow::Resul
          or start one for trying things out with `feedrate serve`, which prints what to export"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use feedrate_storage::ObjectKey;
+
+    use super::*;
+
+    /// Access to a bucket as a child process gets it.
+    fn handed_over(get_engine: feedrate_workload::GetEngine) -> Access {
+        let access = Access {
+            target: Target::S3 {
+                bucket: "bench".to_owned(),
+                prefix: String::new(),
+                endpoint_urls: vec!["http://127.0.0.1:1".to_owned()],
+                region: None,
+            },
+            prefix: String::new(),
+            max_attempts: Some(1),
+            credentials: Some(Credentials::new("id", "secret", None, "a test").expose()),
+            sign_payload: false,
+            get_engine,
+            ca_bundle: None,
+            shown: ShownStore::folder("not shown"),
+        };
+        serde_json::from_str(&serde_json::to_string(&access).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_child_process_reads_by_the_engine_that_was_chosen() {
+        for (engine, problem) in [
+            (feedrate_workload::GetEngine::Feedrate, "cannot connect"),
+            (feedrate_workload::GetEngine::ObjectStore, "object_store has no name for this key"),
+        ] {
+            let store = handed_over(engine).open(Arc::default()).unwrap();
+            // A key that tells the engines apart before anything is sent.
+            let error = store.get_discarding(&ObjectKey::new("a//b"), None).await.unwrap_err();
+            assert!(error.to_string().contains(problem), "{engine:?}: {error}");
+        }
+    }
+}

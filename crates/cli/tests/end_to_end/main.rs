@@ -9,6 +9,7 @@ mod command_line;
 mod damage;
 mod dlio_benchmark;
 mod endpoints;
+mod engines;
 mod files;
 mod formats;
 mod interrupts;
