@@ -1,11 +1,14 @@
 //! CPU time and memory of processes and of the host, read from `/proc`.
 
+mod phases;
+
 use std::fs;
 use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::phases::{CpuByPhase, CpuTime};
 use crate::units::{ByteCount, Seconds};
 
 /// What a process used from its start until now.
@@ -17,6 +20,9 @@ pub struct ProcessUsage {
     pub peak_rss: ByteCount,
     /// How long it has been running.
     pub age: Seconds,
+    /// The CPU time apart by the phases of a run, where the process notes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<CpuByPhase>,
 }
 
 impl ProcessUsage {
@@ -30,14 +36,16 @@ impl ProcessUsage {
         Self::of(&pid.to_string())
     }
 
-    /// What this and another process used together: the sums of CPU time and of peak memory (an upper
-    /// bound, since not all need have had their peaks at once), and the longer age.
+    /// What this and another process used together: the sums of CPU time, by phases if both know them,
+    /// and of peak memory (an upper bound, since not all need have had their peaks at once), and the
+    /// longer age.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             cpu: self.cpu + other.cpu,
             peak_rss: self.peak_rss + other.peak_rss,
             age: Seconds(self.age.0.max(other.age.0)),
+            phases: self.phases.zip(other.phases).map(|(own, others)| own.and(others)),
         }
     }
 
@@ -95,18 +103,30 @@ impl WaitingCpu {
 }
 
 /// User and system time of the calling process until now.
-pub fn own_cpu_time() -> io::Result<Duration> {
+pub fn own_cpu_time() -> io::Result<CpuTime> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    let ticks = stat_fields(&stat)
-        .and_then(|fields| cpu_ticks(&fields))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))?;
-    Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
+    stat_fields(&stat)
+        .and_then(|fields| cpu_time(&fields, ticks_per_second()))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))
 }
 
 /// Time that those CPUs of this host for which `counts` (given their numbers) together have spent busy
 /// since boot: everything in their lines of `/proc/stat` but idle and waiting for I/O.
 pub fn busy_time(counts: impl Fn(usize) -> bool) -> io::Result<Duration> {
-    let ticks = parse_busy_ticks(&fs::read_to_string("/proc/stat")?, counts);
+    cpus_ticks(counts, busy_ticks)
+}
+
+/// Time that those CPUs together have spent idle since boot, waiting for I/O included. The kernel
+/// measures it, while of the time that CPUs are busy it takes samples, which short work may slip through.
+pub fn idle_time(counts: impl Fn(usize) -> bool) -> io::Result<Duration> {
+    cpus_ticks(counts, idle_ticks)
+}
+
+fn cpus_ticks(
+    counts: impl Fn(usize) -> bool,
+    of_cpu: impl Fn(&str) -> Option<u64>,
+) -> io::Result<Duration> {
+    let ticks = parse_ticks(&fs::read_to_string("/proc/stat")?, counts, of_cpu);
     Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
 }
 
@@ -146,8 +166,9 @@ fn stat_fields(stat: &str) -> Option<Vec<&str>> {
     Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect())
 }
 
-fn cpu_ticks(fields: &[&str]) -> Option<u64> {
-    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+fn cpu_time(fields: &[&str], hz: f64) -> Option<CpuTime> {
+    let seconds = |field: usize| Some(Seconds(fields.get(field)?.parse::<u64>().ok()? as f64 / hz));
+    Some(CpuTime { user: seconds(11)?, system: seconds(12)? })
 }
 
 fn parse_usage(stat: &str, status: &str, uptime: &str, hz: f64) -> Option<ProcessUsage> {
@@ -155,16 +176,21 @@ fn parse_usage(stat: &str, status: &str, uptime: &str, hz: f64) -> Option<Proces
     let started = fields.get(19)?.parse::<u64>().ok()? as f64 / hz;
     let up: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
     Some(ProcessUsage {
-        cpu: Seconds(cpu_ticks(&fields)? as f64 / hz),
+        cpu: cpu_time(&fields, hz)?.sum(),
         peak_rss: kib_field(status, "VmHWM:")?,
         age: Seconds((up - started).max(0.0)),
+        phases: None,
     })
 }
 
-fn parse_busy_ticks(stat: &str, counts: impl Fn(usize) -> bool) -> u64 {
+fn parse_ticks(
+    stat: &str,
+    counts: impl Fn(usize) -> bool,
+    of_cpu: impl Fn(&str) -> Option<u64>,
+) -> u64 {
     let cpus = stat.lines().filter_map(|line| {
         let (number, fields) = line.strip_prefix("cpu")?.split_once(' ')?;
-        if counts(number.parse().ok()?) { busy_ticks(fields) } else { None }
+        if counts(number.parse().ok()?) { of_cpu(fields) } else { None }
     });
     cpus.sum()
 }
@@ -177,6 +203,13 @@ fn busy_ticks(fields: &str) -> Option<u64> {
     let (_idle, _iowait) = (next()?, next()?);
     let (irq, softirq, steal) = (next()?, next()?, next()?);
     Some(user + nice + system + irq + softirq + steal)
+}
+
+/// The same for the time that it had nothing to do.
+fn idle_ticks(fields: &str) -> Option<u64> {
+    let mut fields = fields.split_ascii_whitespace().skip(3);
+    let (idle, iowait) = (fields.next()?, fields.next()?);
+    Some(idle.parse::<u64>().ok()? + iowait.parse::<u64>().ok()?)
 }
 
 fn kib_field(text: &str, name: &str) -> Option<ByteCount> {
@@ -227,9 +260,11 @@ mod tests {
     fn only_the_cpus_asked_for_count_and_neither_their_idle_time_nor_iowait() {
         let stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 1000 2000 4 5 6 0 0\n\
                     cpu1 100 0 0 0 0 0 0 0 0 0\ncpu12 0 0 1000 0 0 0 0 0 0 0\nintr 7 0\n";
-        assert_eq!(parse_busy_ticks(stat, |_| true), 1121);
-        assert_eq!(parse_busy_ticks(stat, |cpu| cpu == 0), 21);
-        assert_eq!(parse_busy_ticks(stat, |cpu| cpu == 12), 1000);
+        assert_eq!(parse_ticks(stat, |_| true, busy_ticks), 1121);
+        assert_eq!(parse_ticks(stat, |cpu| cpu == 0, busy_ticks), 21);
+        assert_eq!(parse_ticks(stat, |cpu| cpu == 12, busy_ticks), 1000);
+        assert_eq!(parse_ticks(stat, |_| true, idle_ticks), 3000);
+        assert_eq!(parse_ticks(stat, |cpu| cpu == 1, idle_ticks), 0);
     }
 
     #[test]
@@ -238,8 +273,32 @@ mod tests {
             cpu: Seconds(cpu),
             peak_rss: ByteCount(rss),
             age: Seconds(age),
+            phases: None,
         };
         assert_eq!(usage(1.0, 10, 5.0).and(usage(2.0, 20, 4.0)), usage(3.0, 30, 5.0));
+        let phases = Some(CpuByPhase {
+            training: CpuTime { user: Seconds(1.0), system: Seconds(0.5) },
+            ..CpuByPhase::default()
+        });
+        let known = ProcessUsage { phases, ..usage(1.0, 10, 5.0) };
+        let both = known.and(known).phases.unwrap();
+        assert_eq!(both.training, CpuTime { user: Seconds(2.0), system: Seconds(1.0) });
+        assert_eq!(known.and(usage(1.0, 10, 5.0)).phases, None, "one does not know");
+    }
+
+    #[test]
+    fn what_is_known_of_an_earlier_program_has_no_phases() {
+        let usage = r#"{"cpu": 2.0, "peak_rss": 1024, "age": 3.0}"#;
+        let usage: ProcessUsage = serde_json::from_str(usage).unwrap();
+        assert_eq!(usage.phases, None);
+        assert!(!serde_json::to_string(&usage).unwrap().contains("phases"));
+    }
+
+    #[test]
+    fn cpus_are_idle_for_some_time_after_boot() {
+        let first = idle_time(|cpu| cpu == 0).unwrap();
+        let all = idle_time(|_| true).unwrap();
+        assert!(all > Duration::ZERO && all >= first);
     }
 
     #[test]

@@ -10,9 +10,13 @@ pub mod in_process;
 mod meeting;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+pub mod spinning;
 mod team;
 
 use std::fmt;
+use std::sync::Arc;
+
+use self::spinning::Spinning;
 
 /// Why a collective call did not complete: some rank failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +45,9 @@ pub trait World: Send + Sync + fmt::Debug {
     /// Whether it is the lowest rank on its node, and so the one that does there what is done once on
     /// each node.
     fn leads_node(&self) -> bool;
+
+    /// Which ranks of this process may spin; its barrier goes by that, too.
+    fn spinning(&self) -> &Arc<Spinning>;
 
     /// Returns when all ranks have called it.
     fn barrier(&self) -> Result<(), Aborted>;

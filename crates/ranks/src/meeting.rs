@@ -2,14 +2,16 @@
 //!
 //! They meet at a word of memory that the kernel can wait on (a futex): whoever comes last changes
 //! it and wakes the others, who then run without taking a lock, so that no rank that is slow to get a
-//! CPU back holds up the rest.
+//! CPU back holds up the rest. The kernel is asked only where somebody sleeps: where there are CPUs
+//! for all ranks, those that wait look at the word for a while before they do ([`Spinning`]).
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::thread::futex;
 
 use crate::Aborted;
+use crate::spinning::Spinning;
 
 /// Set in the word once a rank has failed.
 const ABORTED: u32 = 1;
@@ -25,6 +27,9 @@ pub(crate) struct Meeting {
     arrived: AtomicU32,
     /// How many meetings are over, and whether a rank has failed.
     word: AtomicU32,
+    /// Threads that sleep, or are about to look at the word for the last time before they do.
+    asleep: AtomicU32,
+    spinning: Arc<Spinning>,
     /// Set before the word says so.
     aborted: OnceLock<Aborted>,
 }
@@ -34,12 +39,24 @@ impl Meeting {
     /// When `size` is 0.
     pub(crate) fn new(size: u32) -> Self {
         assert!(size > 0, "a world has at least one rank");
-        Self { size, arrived: AtomicU32::new(0), word: AtomicU32::new(0), aborted: OnceLock::new() }
+        Self {
+            size,
+            arrived: AtomicU32::new(0),
+            word: AtomicU32::new(0),
+            asleep: AtomicU32::new(0),
+            spinning: Arc::default(),
+            aborted: OnceLock::new(),
+        }
     }
 
     /// How many threads meet.
     pub(crate) fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Who of them may spin.
+    pub(crate) fn spinning(&self) -> &Arc<Spinning> {
+        &self.spinning
     }
 
     /// Waits until all threads are here and the last one to come has done `work`. When `work` fails,
@@ -54,18 +71,32 @@ impl Meeting {
             }
             // In this order: whoever sees the new word may come to the next meeting at once.
             self.arrived.store(0, Ordering::Relaxed);
-            self.word.fetch_add(MEETING, Ordering::AcqRel);
+            self.word.fetch_add(MEETING, Ordering::SeqCst);
             self.wake_all();
             return Ok(());
         }
+        self.spin(before);
         loop {
             let now = self.word.load(Ordering::Acquire);
             if (now ^ before) & !ABORTED != 0 {
                 return Ok(());
             }
             self.check(now)?;
+            // Whoever changes the word behind this sees it, or the kernel sees the change.
+            self.asleep.fetch_add(1, Ordering::SeqCst);
             // Returns at once when the word is not `now` any more; any other early return is as good.
             let _ = futex::wait(&self.word, futex::Flags::PRIVATE, now, None);
+            self.asleep.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks for a while whether the word is still as `before`, if there are CPUs for all who may wait:
+    /// with fewer, whoever spins keeps those from coming that it waits for.
+    fn spin(&self, before: u32) {
+        if self.spinning.allowed() >= self.size - 1
+            && let Some(place) = self.spinning.place()
+        {
+            place.spin_until(|| self.word.load(Ordering::Acquire) != before);
         }
     }
 
@@ -79,12 +110,87 @@ impl Meeting {
     /// Ends this and every later meeting with `aborted`. Only the first call counts.
     pub(crate) fn abort(&self, aborted: Aborted) {
         let _ = self.aborted.set(aborted);
-        self.word.fetch_or(ABORTED, Ordering::AcqRel);
+        self.word.fetch_or(ABORTED, Ordering::SeqCst);
         self.wake_all();
     }
 
+    /// Behind a change of the word.
     fn wake_all(&self) {
+        if self.asleep.load(Ordering::SeqCst) == 0 {
+            return;
+        }
         // The word is valid memory, so this cannot fail.
         let _ = futex::wake(&self.word, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const NOTHING: fn() -> Result<(), Aborted> = || Ok(());
+
+    /// A meeting of `size` threads of which as many may spin.
+    fn meeting(size: u32, spinners: u32) -> Meeting {
+        let meeting = Meeting::new(size);
+        meeting.spinning.allow(spinners);
+        meeting
+    }
+
+    fn meet_often(meeting: &Meeting, rounds: u32) {
+        let come = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..meeting.size {
+                scope.spawn(|| {
+                    for round in 1..=rounds {
+                        come.fetch_add(1, Ordering::SeqCst);
+                        meeting.meet(NOTHING).unwrap();
+                        assert!(come.load(Ordering::SeqCst) >= meeting.size * round);
+                        meeting.meet(NOTHING).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(meeting.asleep.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn nobody_leaves_before_all_have_come_whether_they_spin_or_sleep() {
+        for (size, spinners) in [(1, 0), (2, 0), (2, 1), (3, 2), (5, 1)] {
+            meet_often(&meeting(size, spinners), 500);
+        }
+    }
+
+    #[test]
+    fn nobody_spins_where_some_must_sleep() {
+        let meeting = meeting(3, 1);
+        meet_often(&meeting, 50);
+        assert_eq!(meeting.spinning.spent(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_failure_ends_those_who_spin_and_those_who_sleep() {
+        for (spinners, delay) in
+            [(1, Duration::ZERO), (1, Duration::from_millis(5)), (0, Duration::ZERO)]
+        {
+            let meeting = meeting(2, spinners);
+            let failure = Aborted { rank: 1, host: None, cause: "disk on fire".to_owned() };
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| meeting.meet(NOTHING));
+                while meeting.arrived.load(Ordering::SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                thread::sleep(delay);
+                let aborted = Instant::now();
+                meeting.abort(failure.clone());
+                assert_eq!(waiter.join().unwrap(), Err(failure.clone()));
+                assert!(aborted.elapsed() < Duration::from_secs(5));
+            });
+            assert_eq!(meeting.meet(NOTHING), Err(failure));
+            assert!(spinners == 0 || meeting.spinning.place().is_some(), "the place is free again");
+        }
     }
 }

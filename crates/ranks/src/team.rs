@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::meeting::Meeting;
+use crate::spinning::Spinning;
 use crate::{Aborted, World};
 
 /// The other processes of the job, as the ranks of one process see them. Its calls are collective
@@ -98,6 +99,10 @@ impl World for Rank {
 
     fn leads_node(&self) -> bool {
         self.local == 0 && self.room.team.leads_node
+    }
+
+    fn spinning(&self) -> &Arc<Spinning> {
+        self.room.team.meeting.spinning()
     }
 
     fn barrier(&self) -> Result<(), Aborted> {

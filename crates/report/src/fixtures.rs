@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use feedrate_metrics::process::{ProcessUsage, WaitingCpu};
+use feedrate_metrics::process::{CpuByPhase, CpuTime, ProcessUsage, WaitingCpu};
 use feedrate_metrics::record::{
     BlockRecord, CacheDrops, EpochRecord, Evaluation, ProcessRecord, RankEpoch, RunRecord, Stamp,
     StepRecord, WaitParts,
@@ -127,11 +127,26 @@ fn latency(count: u64, p50: f64) -> LatencySummary {
 }
 
 fn usage(cpu: f64, peak_mib: u64) -> ProcessUsage {
-    ProcessUsage { cpu: Seconds(cpu), peak_rss: ByteCount(peak_mib << 20), age: Seconds(10.0) }
+    let part = |user: f64, system: f64| CpuTime {
+        user: Seconds(cpu * user),
+        system: Seconds(cpu * system),
+    };
+    let phases = CpuByPhase {
+        start: part(0.1, 0.025),
+        training: part(0.5, 0.25),
+        evaluation: CpuTime::default(),
+        between: part(0.075, 0.05),
+    };
+    ProcessUsage {
+        cpu: Seconds(cpu),
+        peak_rss: ByteCount(peak_mib << 20),
+        age: Seconds(10.0),
+        phases: Some(phases),
+    }
 }
 
 fn process(first_rank: u32, ranks: u32, host: &str, usage: ProcessUsage) -> ProcessRecord {
-    ProcessRecord { first_rank, ranks, host: host.to_owned(), usage }
+    ProcessRecord { first_rank, ranks, host: host.to_owned(), usage, in_flight: None }
 }
 
 fn report(workload: Workload, np: u32, steps: u64, epochs: Vec<EpochRecord>) -> RunReport {

@@ -4,10 +4,9 @@
 use feedrate_dataset::Visit;
 use feedrate_loader::{Batch, LoadError, Loader, Times};
 use feedrate_metrics::process::meminfo;
-use feedrate_metrics::record::{
-    BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord, WaitParts,
-};
+use feedrate_metrics::record::{BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord, WaitParts};
 use feedrate_metrics::units::{ByteCount, Seconds};
+use feedrate_ranks::spinning::Spinning;
 use feedrate_ranks::{Aborted, World};
 
 use crate::clock::Moment;
@@ -68,6 +67,7 @@ impl Accelerator {
     fn pass(
         &mut self,
         visits: impl Iterator<Item = Visit> + Send + 'static,
+        spinning: &Spinning,
         mut next_batch: impl FnMut(&mut Loader) -> Result<Batch, LoadError>,
         mut meet_others: impl FnMut(Moment) -> Result<Moment, Aborted>,
         mut step_done: impl FnMut(&StepRecord),
@@ -87,7 +87,7 @@ impl Accelerator {
             let wait = taken - asked;
             waited += batch.waited(wait);
             let worked = batch.last_byte().map_or(0.0, |last| last.elapsed().as_secs_f64());
-            let (drawn, computed) = self.compute(taken);
+            let (drawn, computed) = self.compute(taken, spinning);
             samples += batch.samples();
             bytes += batch.arrived();
             // Its memory is for the batches to come, also while this rank waits for others.
@@ -110,12 +110,12 @@ impl Accelerator {
     }
 
     /// Computes from `taken` on. Returns the drawn time and when it was over.
-    fn compute(&mut self, taken: Moment) -> (Seconds, Moment) {
+    fn compute(&mut self, taken: Moment, spinning: &Spinning) -> (Seconds, Moment) {
         let drawn = self.times.draw();
         if drawn.0 <= 0.0 {
             return (drawn, taken);
         }
-        taken.after(drawn).sleep_until();
+        taken.after(drawn).wait_until(drawn, spinning);
         (drawn, Moment::now())
     }
 }
@@ -138,7 +138,7 @@ pub(crate) fn train(
 ) -> Result<Finished, Stopped> {
     let next_batch = |loader: &mut Loader| waiting.during(|| loader.next_batch());
     let meet = |_| world.barrier().map(|()| Moment::now());
-    let pass = accelerator.pass(visits, next_batch, meet, step_done)?;
+    let pass = accelerator.pass(visits, world.spinning(), next_batch, meet, step_done)?;
     world.barrier()?;
     let (end, ended) = (Stamp::now(), Moment::now());
     accelerator.loader.end_epoch();
@@ -172,9 +172,10 @@ pub(crate) fn train(
 pub(crate) fn evaluate(
     accelerator: &mut Accelerator,
     visits: impl Iterator<Item = Visit> + Send + 'static,
+    spinning: &Spinning,
 ) -> Result<Evaluation, Stopped> {
     let Pass { start, started, end, ended, steps, samples, bytes, .. } =
-        accelerator.pass(visits, Loader::next_batch, Ok, |_| {})?;
+        accelerator.pass(visits, spinning, Loader::next_batch, Ok, |_| {})?;
     accelerator.loader.end_epoch();
     Ok(Evaluation { start, end, duration: ended - started, steps, samples, bytes })
 }

@@ -25,12 +25,13 @@ use feedrate_metrics::record::{
 use feedrate_metrics::requests::{RequestStats, RequestSummary};
 use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_ranks::{Aborted, World};
-use feedrate_workload::{Schedule, Workload};
+use feedrate_workload::{Schedule, Split, Workload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
-use crate::clock::{Moment, wake_exactly};
+use crate::clock::{Moment, SHORT, wake_exactly};
+use crate::cpu::{CpuMeter, Stage};
 use crate::epoch::{self, Stopped};
 use crate::page_cache::{self, OnHost, PageCache};
 use crate::phase::{Phase, limits, piece_sizes};
@@ -133,6 +134,13 @@ impl RunError {
 }
 
 impl Job {
+    /// Whether its steps are so short that they may end in spinning.
+    fn is_of_short_steps(&self) -> bool {
+        let mean = |split| self.workload.step_time(split).mean();
+        let evaluation = self.evaluation.as_ref().map(|_| mean(Split::Valid));
+        [Some(mean(Split::Train)), evaluation].into_iter().flatten().any(|mean| mean <= SHORT.0)
+    }
+
     /// The most bytes that the loaders of this process hold together, in training or evaluation, when
     /// it has `ranks_here` ranks: the budget, or two batches of each rank where those are larger.
     pub fn most_held(&self, ranks_here: u32) -> ByteCount {
@@ -189,13 +197,15 @@ fn run_with<W: World + 'static>(
     };
     let phase = |schedule, source: &Arc<Source>| Phase::new(&job, schedule, source, here.ranks);
     let waiting = Arc::new(Waiting::default());
+    let spinning = job.is_of_short_steps().then(|| Arc::clone(first.spinning()));
     let shared = Arc::new(Shared {
         here,
         training: phase(job.schedule, &job.source),
         evaluation: job.evaluation.as_ref().map(|set| phase(set.schedule, &set.source)),
         page_cache: Mutex::new(page_cache),
-        sampler: Sampler::start(Arc::clone(&waiting), others),
+        sampler: Sampler::start(Arc::clone(&waiting), others, spinning),
         waiting,
+        cpu: Mutex::new(CpuMeter::new()),
         observer,
         progress,
         job,
@@ -288,6 +298,7 @@ struct Shared {
     page_cache: Mutex<PageCache>,
     waiting: Arc<Waiting>,
     sampler: Sampler,
+    cpu: Mutex<CpuMeter>,
     observer: Arc<dyn Observer>,
     progress: Arc<Progress>,
 }
@@ -329,6 +340,7 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
             shared.progress.epoch_started(number);
         }
         let visits = shared.training.visits(workload, number, entropy, rank);
+        shared.enter(Stage::Training, rank);
         let host = &shared.job.host;
         let mut finished =
             epoch::train(world, host, &mut training, visits, &shared.waiting, |step| {
@@ -337,6 +349,7 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
                 }
             })
             .map_err(stopped)?;
+        shared.enter(Stage::Between, rank);
         if speaks {
             shared.progress.training_ended();
         }
@@ -344,12 +357,14 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
             && workload.evaluation.is_due(number)
         {
             let visits = phase.visits(workload, number, entropy, rank);
-            finished.record.evaluation =
-                Some(epoch::evaluate(accelerator, visits).map_err(stopped)?);
+            shared.enter(Stage::Evaluation, rank);
+            let evaluated = epoch::evaluate(accelerator, visits, world.spinning());
+            finished.record.evaluation = Some(evaluated.map_err(stopped)?);
             finished.record.over = Stamp::now();
         }
         // Nobody of a process reads any more when its share is taken: evaluations end apart.
         world.barrier()?;
+        shared.enter(Stage::Between, rank);
         let process = (rank == shared.here.first).then(|| shared.process_share());
         let reports = gather(world, &RankReport { epoch: finished.record, process })?;
         if let (Some(run), Some(reports)) = (&mut run, reports) {
@@ -433,6 +448,17 @@ impl Shared {
         self.page_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A stage begins, of which the first rank of a process takes note.
+    fn enter(&self, stage: Stage, rank: u32) {
+        if rank == self.here.first {
+            self.cpu().enter(stage);
+        }
+    }
+
+    fn cpu(&self) -> MutexGuard<'_, CpuMeter> {
+        self.cpu.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What this process has until now.
     fn process_share(&self) -> ProcessShare {
         let Job { workload, schedule, source, requests, host, .. } = &self.job;
@@ -444,7 +470,11 @@ impl Shared {
                 first_rank: first,
                 ranks,
                 host: host.clone(),
-                usage: ProcessUsage::current().unwrap_or_default(),
+                usage: ProcessUsage {
+                    phases: Some(self.cpu().used()),
+                    ..ProcessUsage::current().unwrap_or_default()
+                },
+                in_flight: self.training.in_flight(),
             },
             requests: requests.snapshot(),
             decoded: source.work.stats.summary(),

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use feedrate_dataset::{Plan, Visit};
-use feedrate_loader::{Limits, Loader, PieceSizes, Preprocess, Source, Stream, Times, Turns};
-use feedrate_workload::{Schedule, Shuffle, Workload};
+use feedrate_loader::{
+    Demand, Limits, Loader, PieceSizes, Preprocess, Source, Stream, Times, Turns,
+};
+use feedrate_metrics::in_flight::InFlight;
+use feedrate_metrics::units::Seconds;
+use feedrate_workload::{Schedule, Shuffle, Window, Workload};
 use tokio::runtime::Handle;
 
 use crate::Job;
@@ -28,8 +32,7 @@ impl Phase {
         ranks_here: u32,
     ) -> Self {
         let limits = limits(job, &schedule, source, ranks_here);
-        let pieces = piece_sizes(&job.workload, source);
-        let turns = turns(&job.workload, &schedule, &pieces, &limits, ranks_here);
+        let turns = turns(&job.workload, &schedule, source, &limits, ranks_here);
         Self { schedule, source: Arc::clone(source), limits, turns }
     }
 
@@ -52,6 +55,11 @@ impl Phase {
         let stream = Stream::Steps { split, rank };
         let times = Times::new(workload.step_time(split), workload.train.seed, stream);
         Accelerator { steps, loader, times }
+    }
+
+    /// What this process has in flight; `None` where its ranks read one file at a time.
+    pub(crate) fn in_flight(&self) -> Option<InFlight> {
+        (self.limits.readers > 0).then(|| self.turns.in_flight())
     }
 
     /// What `rank` reads in `epoch`.
@@ -78,17 +86,28 @@ pub(crate) fn piece_sizes(workload: &Workload, source: &Source) -> PieceSizes {
     source.piece_sizes(workload.reader.sample_shuffle != Shuffle::Off)
 }
 
-/// The order of GETs among the ranks of this process, from what their accelerators consume.
+/// The order of reads among the ranks of this process, from what their accelerators consume.
 fn turns(
     workload: &Workload,
     schedule: &Schedule,
-    pieces: &PieceSizes,
+    source: &Source,
     limits: &Limits,
     ranks_here: u32,
 ) -> Arc<Turns> {
-    let samples_per_step = schedule.batch_size as f64 * f64::from(ranks_here);
-    let pieces_per_step = samples_per_step / pieces.mean_samples;
-    let seconds_per_step = workload.step_time(schedule.split).mean().abs();
-    let most = limits.most_pieces_ahead().saturating_mul(u64::from(ranks_here));
-    Turns::new(ranks_here, pieces_per_step / seconds_per_step, most as usize)
+    let Schedule { split, batch_size, .. } = *schedule;
+    let pieces = piece_sizes(workload, source);
+    let pieces_per_step = batch_size as f64 * f64::from(ranks_here) / pieces.mean_samples;
+    let seconds_per_step = workload.step_time(split).mean().abs();
+    let work = workload.reader.preprocess_time.mean().abs() * batch_size as f64;
+    let demand = Demand {
+        pieces_per_second: pieces_per_step / seconds_per_step,
+        gets_per_piece: source.gets_per_piece(&pieces),
+        most: limits.most_in_flight().saturating_mul(u64::from(ranks_here)) as usize,
+        step: Seconds(seconds_per_step),
+        work: Seconds(work),
+    };
+    match workload.reader.window {
+        Window::Auto => Turns::auto(ranks_here, demand),
+        Window::Fixed => Turns::fixed(demand),
+    }
 }

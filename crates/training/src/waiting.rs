@@ -1,13 +1,20 @@
-//! How busy the CPUs were while ranks waited in trainings: what tells a slow store from a busy client.
+//! How busy the CPUs were while ranks waited in trainings: what tells a slow store from a busy client. And
+//! whether they have time to spare for ranks that wait only a moment.
+
+mod cpus;
+mod places;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use feedrate_metrics::process::{WaitingCpu, busy_time, own_cpu_time};
+use feedrate_metrics::process::WaitingCpu;
 use feedrate_metrics::units::Seconds;
-use rustix::thread::{CpuSet, sched_getaffinity};
+use feedrate_ranks::spinning::Spinning;
+
+use self::cpus::Cpus;
+use self::places::{LATELY, Places};
 
 /// The kernel counts CPU time in ticks of 10 ms, so looking more often would see nothing more.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -51,31 +58,38 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Samples the CPUs that this process may use: its own CPU time, or with `others` (who may use them,
-    /// too) everything that runs on them.
-    pub(crate) fn start(waiting: Arc<Waiting>, others: Option<Others>) -> Self {
-        let cpus = thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
-        let affinity = sched_getaffinity(None).ok();
-        let everything =
-            move |cpu| affinity.is_none_or(|set| cpu < CpuSet::MAX_CPU && set.is_set(cpu));
-        let bounded = affinity.is_some_and(|set| cpus < f64::from(set.count()));
-        let own = match others {
-            None => true,
-            Some(Others::Processes) => bounded,
-            Some(Others::Server) => false,
-        };
-        let sums = Arc::new(Mutex::new(WaitingCpu { cpus, ..WaitingCpu::default() }));
+    /// too) everything that runs on them. Where there are waits short enough for `spinning`, it says
+    /// who may.
+    pub(crate) fn start(
+        waiting: Arc<Waiting>,
+        others: Option<Others>,
+        spinning: Option<Arc<Spinning>>,
+    ) -> Self {
+        let cpus = Cpus::of_this_process();
+        let sums = WaitingCpu { cpus: f64::from(cpus.count), ..WaitingCpu::default() };
+        let sums = Arc::new(Mutex::new(sums));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (sums, stop) = (Arc::clone(&sums), Arc::clone(&stop));
-            let cpu_time = move || if own { own_cpu_time() } else { busy_time(everything) };
-            // Looks at the CPUs only while a rank waits: reading `/proc` takes CPU time itself.
+            let spent = spinning.clone();
+            let mut places = spinning.map(|spinning| Places::new(cpus, spinning));
+            // Looks at the CPUs only while a rank waits: reading `/proc` takes CPU time itself. What is
+            // spun is nothing that anybody waits for.
             let look = move || {
-                let cpu = if waiting.any() { cpu_time().ok() } else { None };
-                cpu.map(|cpu| (Instant::now(), cpu))
+                let cpu = if waiting.any() { cpus.used(others).ok() } else { None };
+                let spun = spent.as_ref().map_or(Duration::ZERO, |spinning| spinning.spent());
+                cpu.map(|cpu| (Instant::now(), cpu.saturating_sub(spun)))
             };
             let sample = move || {
                 let mut before = look();
+                let mut looked = None;
                 while !stop.load(Ordering::Relaxed) {
+                    if let Some(places) = &mut places
+                        && looked.is_none_or(|looked: Instant| looked.elapsed() >= LATELY)
+                    {
+                        looked = Some(Instant::now());
+                        places.look();
+                    }
                     thread::sleep(INTERVAL);
                     let now = look();
                     if let (Some((then, cpu_then)), Some((now, cpu_now))) = (before, now) {
@@ -115,7 +129,7 @@ mod tests {
     fn cpus_that_others_may_use_are_busy_by_what_others_do() {
         let mut other = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let waiting = Arc::new(Waiting::default());
-        let sampler = Sampler::start(Arc::clone(&waiting), Some(Others::Server));
+        let sampler = Sampler::start(Arc::clone(&waiting), Some(Others::Server), None);
         waiting.during(|| thread::sleep(Duration::from_millis(500)));
         let sums = sampler.sums();
         other.kill().unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use feedrate_metrics::decode::DecodeSummary;
+use feedrate_metrics::process::CpuByPhase;
 use feedrate_metrics::record::{CacheDrops, EpochRecord, RetryCounts};
 use feedrate_metrics::requests::{EndpointCounts, LatencySummary};
 use feedrate_metrics::stats::{all_known, mean, stdev};
@@ -60,6 +61,9 @@ pub struct RunFigures {
     pub wall_mib_per_second_mean: Option<f64>,
     /// User and system time of the run's processes.
     pub client_cpu_seconds: Option<Seconds>,
+    /// The same apart by phases; `None` where the run's processes did not note them.
+    #[serde(default)]
+    pub client_cpu_seconds_by_phase: Option<CpuByPhase>,
     /// The same for each GiB read.
     pub client_cpu_seconds_per_gib: Option<f64>,
     /// The most memory each of the run's processes had resident at once, added up.
@@ -211,6 +215,7 @@ impl RunFigures {
             wall_samples_per_second_mean: mean_of(&per_epoch(&epoch_wall_samples_per_second)),
             wall_mib_per_second_mean: mean_of(&per_epoch(&epoch_wall_mib_per_second)),
             client_cpu_seconds: Some(cpu),
+            client_cpu_seconds_by_phase: record.process.phases,
             client_cpu_seconds_per_gib: per_gib(Some(cpu), Some(bytes_read)),
             client_peak_rss_bytes: Some(record.process.peak_rss),
             get_latency_ms: Percentiles::from(&record.requests.last_byte_ms),

@@ -12,6 +12,7 @@ use feedrate_workload::{
 use super::{Sweep, SweepRun};
 use crate::run::{
     Percentiles, cache_drops_in_words, compat_in_words, get_engine_in_words, per_gib,
+    phases_section,
 };
 use crate::table::Table;
 use crate::text::{UNKNOWN, counted, fixed, grouped, numbers, pass, percent, rate, short, time};
@@ -652,6 +653,7 @@ impl Sweep {
                 bytes(figures.client_peak_rss_bytes),
             ]);
         }
+        let phases = |run: &SweepRun| (run.np, run.figures.client_cpu_seconds_by_phase);
         let server = if self.environment.store.embedded {
             "The server is feedrate's own, a process beside the client."
         } else {
@@ -660,8 +662,9 @@ impl Sweep {
         format!(
             "### CPU and memory\n\n{}Read is what GETs brought in all epochs. Client CPU is the user \
              and system time of a run's processes from their start to their end, peak memory the most \
-             that each had resident at once, added up. {server}\n\n",
-            table.markdown()
+             that each had resident at once, added up. {server}\n\n{}",
+            table.markdown(),
+            phases_section(&self.runs.iter().map(phases).collect::<Vec<_>>()),
         )
     }
 

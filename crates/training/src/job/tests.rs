@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use feedrate_loader::testing::{NEVER, WatchedStore, source, workload};
+use feedrate_metrics::process::own_cpu_time;
 use feedrate_metrics::record::{CacheDrops, StepRecord};
 use feedrate_metrics::utilization::{MetricWindow, epoch_au_percent, epoch_wall_au_percent};
 use feedrate_ranks::in_process;
@@ -471,6 +472,50 @@ fn cpus_are_looked_at_while_ranks_wait_and_only_then() {
     let options = [&options[..], &["train.computation_time=0.05"]].concat();
     let computes = play(&options, 1);
     assert!(computes.record().waiting_cpu.waited.0 < 0.2, "{:?}", computes.record().waiting_cpu);
+}
+
+#[test]
+fn cpu_time_is_told_apart_by_what_the_run_did() {
+    let options = [
+        "dataset.num_files_train=16",
+        "dataset.num_files_eval=8",
+        "workflow.evaluation=True",
+        "reader.batch_size=2",
+        "reader.batch_size_eval=2",
+        "train.epochs=2",
+    ];
+    let runtime = runtime();
+    let (job, store) = job(&options, 2, &runtime, |store| store);
+    store.at_each_get(|| {
+        let used = || own_cpu_time().unwrap().sum();
+        let before = used();
+        while (used() - before).0 < 0.01 {}
+    });
+    let record = run_here(job, Arc::new(Notes::default()), Arc::default()).unwrap();
+    let phases = record.process.phases.unwrap();
+    // Two threads read, and each sees the time of both.
+    let (training, evaluation) = (phases.training.sum().0, phases.evaluation.sum().0);
+    assert!(training >= 0.15 && evaluation >= 0.07, "{phases:?}");
+    assert!((phases.sum().sum() - record.process.cpu).0.abs() < 0.05, "{phases:?}");
+}
+
+#[test]
+fn only_steps_of_at_most_a_millisecond_may_end_in_spinning() {
+    let runtime = runtime();
+    let short = |options: &[&str]| {
+        let files = [
+            "dataset.num_files_train=8",
+            "dataset.num_files_eval=8",
+            "reader.batch_size=4",
+            "reader.batch_size_eval=4",
+        ];
+        job(&[&files[..], options].concat(), 1, &runtime, |store| store).0.is_of_short_steps()
+    };
+    assert!(short(&["train.computation_time=0.000375"]));
+    assert!(!short(&["train.computation_time=0.04755"]));
+    let evaluated = ["train.computation_time=0.04755", "evaluation.eval_time=0.0005"];
+    assert!(!short(&evaluated));
+    assert!(short(&[&evaluated[..], &["workflow.evaluation=True"]].concat()));
 }
 
 #[test]

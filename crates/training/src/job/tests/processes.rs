@@ -1,6 +1,7 @@
 //! Ranks in several processes: calls of [`run`] side by side that share one world.
 
 use feedrate_metrics::utilization::epoch_wall_au_percent;
+use feedrate_ranks::spinning::Spinning;
 
 use super::*;
 
@@ -22,6 +23,10 @@ impl World for Placed {
 
     fn leads_node(&self) -> bool {
         self.leads_node
+    }
+
+    fn spinning(&self) -> &Arc<Spinning> {
+        self.rank.spinning()
     }
 
     fn barrier(&self) -> Result<(), Aborted> {
