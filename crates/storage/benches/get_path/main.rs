@@ -8,6 +8,7 @@
 //!   cheaper on this machine.
 //! - *feedrate* and *`object_store`*: the two engines of the S3 store, as the rest of Feedrate sees them
 //!   (through the trait, with signing, retries and counters), from the embedded server.
+//! - *reqwest*: `object_store` as it comes, with the client below it that most programs use.
 //! - *memory* and *files*: the same trait over a map and over files in the page cache.
 //!
 //! *Landing* leaves each object in its reader's buffer, *discarding* lets the bytes go as they arrive (the
@@ -24,11 +25,13 @@
 
 mod allocations;
 mod floor;
+mod reqwest;
 mod server;
 mod store;
 mod table;
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::exit;
 use std::rc::Rc;
@@ -241,6 +244,9 @@ fn own_cpu() -> Duration {
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
+/// Makes a client of the S3 server at an address.
+type Open = fn(SocketAddr) -> Arc<dyn Store>;
+
 /// The clients that were asked for, with all objects where they look for them.
 fn contenders<'a>(request: &Request, runtime: &'a Runtime, folder: &Path) -> Vec<Contender<'a>> {
     let objects = Arc::new(Objects::new(request.extent.objects));
@@ -252,9 +258,14 @@ fn contenders<'a>(request: &Request, runtime: &'a Runtime, folder: &Path) -> Vec
     }
 
     let mut s3 = None;
-    for engine in [GetEngine::Feedrate, GetEngine::ObjectStore] {
+    let clients: [(&str, Open); 3] = [
+        (table::FEEDRATE, |server| store::s3(server, GetEngine::Feedrate)),
+        (table::OBJECT_STORE, |server| store::s3(server, GetEngine::ObjectStore)),
+        (table::REQWEST, reqwest::store),
+    ];
+    for (client, open) in clients {
         for payload in Payload::BOTH {
-            let name = table::engine_name(engine, payload);
+            let name = table::name(client, payload);
             if !request.wants(&name) {
                 continue;
             }
@@ -264,7 +275,7 @@ fn contenders<'a>(request: &Request, runtime: &'a Runtime, folder: &Path) -> Vec
                 store::fill(&*writer, &objects, runtime);
                 Rc::new(server)
             });
-            let store = store::s3(server.address(), engine);
+            let store = open(server.address());
             let client = store::Client::new(store, payload, &objects, runtime);
             contenders.push(Contender::new(name, client, Some(Rc::clone(server))));
         }

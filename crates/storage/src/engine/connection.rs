@@ -86,10 +86,9 @@ impl Connection {
                     head += of_head;
                     body = &body[bytes - of_head..];
                 }
-                Ok(Sent::Answered) => return Ok(()),
                 Err(error) if head == 0 => return Err(Unsent(error)),
-                // An answer may lie in the socket already.
-                Err(_) => return Ok(()),
+                // Behind an error, too, an answer may lie in the socket already.
+                Ok(Sent::Answered) | Err(_) => return Ok(()),
             }
         }
         let flushed = poll_fn(|context| Pin::new(&mut self.stream).poll_flush(context)).await;

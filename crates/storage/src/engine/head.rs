@@ -1,6 +1,8 @@
 //! The head of an answer: its status, where its body ends, and whether the connection outlives it.
 
-use httparse::{EMPTY_HEADER, Header, Response, Status};
+use std::mem::MaybeUninit;
+
+use httparse::{Header, ParserConfig, Response, Status};
 
 use crate::Cause;
 
@@ -40,9 +42,9 @@ pub(super) enum Body {
 /// # Errors
 /// It is no head of HTTP/1, or leaves open where its body ends.
 pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Option<Head>, Cause> {
-    let mut fields = [EMPTY_HEADER; MOST_FIELDS];
-    let mut answer = Response::new(&mut fields);
-    let length = match answer.parse(bytes) {
+    let mut fields = [MaybeUninit::uninit(); MOST_FIELDS];
+    let mut answer = Response::new(&mut []);
+    let length = match parse_into(&mut answer, bytes, &mut fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) if bytes.len() < LONGEST => return Ok(None),
         Ok(Status::Partial) => {
@@ -77,11 +79,20 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Option<Head>, Cause> 
     Ok(Some(Head { status, bytes: length, body, content_length, keeps_connection }))
 }
 
+/// Where the fields go need not be made ready: it would be 4 KiB for each answer.
+fn parse_into<'headers, 'bytes>(
+    answer: &mut Response<'headers, 'bytes>,
+    bytes: &'bytes [u8],
+    fields: &'headers mut [MaybeUninit<Header<'bytes>>],
+) -> httparse::Result<usize> {
+    ParserConfig::default().parse_response_with_uninit_headers(answer, bytes, fields)
+}
+
 /// The value of the field `name`, of a head that was parsed before.
 pub(super) fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
-    let mut fields = [EMPTY_HEADER; MOST_FIELDS];
-    let mut answer = Response::new(&mut fields);
-    answer.parse(head).ok()?;
+    let mut fields = [MaybeUninit::uninit(); MOST_FIELDS];
+    let mut answer = Response::new(&mut []);
+    parse_into(&mut answer, head, &mut fields).ok()?;
     let field = answer.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
     std::str::from_utf8(field.value).ok().map(str::trim)
 }

@@ -243,8 +243,8 @@ async fn a_server_that_refuses_an_upload_by_its_head_need_not_take_the_body() {
         // The rest of the body is never read.
         server
     });
-    let mut connection = Connection::new(Stream::Memory(client));
-    connection.send(|head| head.extend_from_slice(b"PUT "), &[0; 100_000]).await.unwrap();
+    let (mut connection, body) = (Connection::new(Stream::Memory(client)), vec![0; 100_000]);
+    connection.send(|head| head.extend_from_slice(b"PUT "), &body).await.unwrap();
     assert_eq!(connection.receive_head(false).await.unwrap().status, 403);
     drop(serving);
 }

@@ -88,6 +88,40 @@ impl Now {
     fn date(&self) -> &str {
         &self.stamp()[..8]
     }
+
+    fn signature(&self, request: &Canonical<'_>, path: &[u8], fields: &Fields<'_>) -> hmac::Tag {
+        let mut canonical = Context::new(&SHA256);
+        canonical.update(request.method.as_bytes());
+        canonical.update(b"\n");
+        canonical.update(path);
+        let mut put = |text: &str| canonical.update(text.as_bytes());
+        for text in ["\n", request.query, "\n"] {
+            put(text);
+        }
+        for (name, value) in fields.iter() {
+            for text in [name, ":", value, "\n"] {
+                put(text);
+            }
+        }
+        put("\n");
+        names(fields, &mut put);
+        put("\n");
+        put(request.payload);
+        let canonical: Digest = canonical.finish();
+
+        let mut signature = hmac::Context::with_key(&self.day.key);
+        for text in [
+            "AWS4-HMAC-SHA256\n",
+            self.stamp(),
+            "\n",
+            &self.day.scope,
+            "\n",
+            Hex::of(canonical.as_ref()).as_str(),
+        ] {
+            signature.update(text.as_bytes());
+        }
+        signature.sign()
+    }
 }
 
 /// What stays the same for a day.
@@ -126,7 +160,7 @@ impl Signer {
             fields.add("x-amz-security-token", token);
         }
         let (begin, end) = request.path;
-        let signature = self.signature(now, request, &head[begin..end], &fields);
+        let signature = now.signature(request, &head[begin..end], &fields);
 
         let mut put = |text: &str| head.extend_from_slice(text.as_bytes());
         for (name, value) in fields.iter() {
@@ -150,46 +184,6 @@ impl Signer {
         put("\r\n");
     }
 
-    fn signature(
-        &self,
-        now: &Now,
-        request: &Canonical<'_>,
-        path: &[u8],
-        fields: &Fields<'_>,
-    ) -> hmac::Tag {
-        let mut canonical = Context::new(&SHA256);
-        canonical.update(request.method.as_bytes());
-        canonical.update(b"\n");
-        canonical.update(path);
-        let mut put = |text: &str| canonical.update(text.as_bytes());
-        for text in ["\n", request.query, "\n"] {
-            put(text);
-        }
-        for (name, value) in fields.iter() {
-            for text in [name, ":", value, "\n"] {
-                put(text);
-            }
-        }
-        put("\n");
-        names(fields, &mut put);
-        put("\n");
-        put(request.payload);
-        let canonical: Digest = canonical.finish();
-
-        let mut signature = hmac::Context::with_key(&now.day.key);
-        for text in [
-            "AWS4-HMAC-SHA256\n",
-            now.stamp(),
-            "\n",
-            &now.day.scope,
-            "\n",
-            Hex::of(canonical.as_ref()).as_str(),
-        ] {
-            signature.update(text.as_bytes());
-        }
-        signature.sign()
-    }
-
     /// The second with this number since 1970.
     fn at(&self, second: u64) -> Now {
         let mut last = self.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +198,7 @@ impl Signer {
     }
 
     fn begin(&self, second: u64, before: Option<&Now>) -> Now {
-        let time = Timestamp::from_second(second as i64).unwrap_or(Timestamp::MAX);
+        let time = Timestamp::from_second(second.cast_signed()).unwrap_or(Timestamp::MAX);
         let mut stamp = [b'0'; 16];
         let text = time.strftime("%Y%m%dT%H%M%SZ").to_string();
         stamp.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
