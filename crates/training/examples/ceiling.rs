@@ -5,8 +5,8 @@
 //! A store in memory answers at once, so whatever the accelerators lose here is lost by the tool.
 //!
 //! `small`: files of 4 KiB, for several computation times and numbers of ranks: waking up, taking a
-//! batch, meeting at the barrier. Printed: AU by DLIO's formula and by the wall clock in the last epoch,
-//! and what a step costs beside its computation.
+//! batch, meeting at the barrier. Printed of the last epoch: AU by DLIO's formula and by the wall clock,
+//! what a step costs beside its computation, and the parts of that.
 //!
 //! `dlrm`: the preset `dlrm_b200` as it is, batches of 16,384 samples of which each row group brings 40
 //! columns by as many GETs less those that lie together, but for three things: its files have fewer row
@@ -22,9 +22,9 @@ use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Layout};
 use feedrate_loader::{BufferPool, Columns, Known, RowGroups, Source, Work};
 use feedrate_metrics::process::own_cpu_time;
-use feedrate_metrics::record::{EpochRecord, RunRecord};
+use feedrate_metrics::record::{RunRecord, StepRecord};
 use feedrate_metrics::requests::RequestStats;
-use feedrate_metrics::units::ByteCount;
+use feedrate_metrics::units::{ByteCount, Seconds};
 use feedrate_metrics::utilization::{MetricWindow, epoch_au_percent, epoch_wall_au_percent};
 use feedrate_ranks::in_process;
 use feedrate_storage::{
@@ -60,8 +60,8 @@ fn main() {
 }
 
 fn small(runtime: &Runtime) {
-    println!("| computation | NP | AU % | wall AU % | µs a step beside it |");
-    println!("|---|---|---|---|---|");
+    println!("| computation | NP | {LOST_HEADER} |");
+    println!("|---|---|---|---|---|---|---|---|");
     for (seconds, steps) in COMPUTATIONS {
         for ranks in RANKS {
             let files = steps * BATCH * u64::from(ranks);
@@ -78,19 +78,15 @@ fn small(runtime: &Runtime) {
                 ],
             );
             let trained = train(workload, ranks, runtime);
-            let (au, wall_au) = trained.au_percent(trained.epochs().len() - 1);
-            let computation = seconds * 1e3;
-            let beside = beside_micros(seconds, wall_au);
-            println!("| {computation:.3} ms | {ranks} | {au:.2} | {wall_au:.2} | {beside:.0} |");
+            let last = trained.record.epochs.len() - 1;
+            println!("| {:.3} ms | {ranks} | {} |", seconds * 1e3, trained.lost(last));
         }
     }
 }
 
 fn dlrm(runtime: &Runtime) {
-    println!(
-        "| NP | epoch | steps | AU % | wall AU % | µs a step beside it | GETs a step | µs of CPU a GET |"
-    );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("| NP | epoch | steps | {LOST_HEADER} | GETs a step | µs of CPU a GET | CPUs used |");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for ranks in DLRM_RANKS {
         let mut workload = workload(
             "dlrm_b200",
@@ -102,19 +98,16 @@ fn dlrm(runtime: &Runtime) {
         );
         let samples = DLRM_STEPS * workload.reader.batch_size * u64::from(ranks);
         workload.dataset.num_files_train = samples.div_ceil(DLRM_SAMPLES_PER_FILE);
-        let seconds = workload.step_time(Split::Train).mean();
         let trained = train(workload, ranks, runtime);
-        for (index, epoch) in trained.epochs().iter().enumerate() {
-            let (au, wall_au) = trained.au_percent(index);
-            let steps = trained.record.steps_per_epoch * u64::from(ranks);
-            let Cost { gets, cpu_seconds } = trained.costs[index];
+        for (index, Cost { gets, cpu_seconds }) in trained.costs.iter().enumerate() {
+            let steps = trained.record.steps_per_epoch;
             println!(
-                "| {ranks} | {} | {} | {au:.2} | {wall_au:.2} | {:.0} | {:.0} | {:.2} |",
-                epoch.epoch,
-                trained.record.steps_per_epoch,
-                beside_micros(seconds, wall_au),
-                gets as f64 / steps as f64,
-                cpu_seconds * 1e6 / gets as f64,
+                "| {ranks} | {} | {steps} | {} | {:.1} | {:.2} | {:.2} |",
+                index + 1,
+                trained.lost(index),
+                *gets as f64 / (steps * u64::from(ranks)) as f64,
+                cpu_seconds * 1e6 / *gets as f64,
+                cpu_seconds / trained.record.epochs[index].ranks[0].duration.0,
             );
         }
     }
@@ -127,30 +120,36 @@ fn workload<const N: usize>(preset: &str, overrides: [Override; N]) -> Workload 
     resolve(&request).expect("the preset resolves").workload
 }
 
-/// What a step takes besides its computation.
-fn beside_micros(computation_seconds: f64, wall_au_percent: f64) -> f64 {
-    computation_seconds * (100.0 / wall_au_percent - 1.0) * 1e6
-}
-
 struct Trained {
     record: RunRecord,
     /// Of each epoch.
     costs: Vec<Cost>,
 }
 
-impl Trained {
-    fn epochs(&self) -> &[EpochRecord] {
-        &self.record.epochs
-    }
+/// What [`Trained::lost`] tells; times are means of a step in µs.
+const LOST_HEADER: &str =
+    "AU % | wall AU % | µs beside it | waiting for a batch | sleeping too long | barrier";
 
-    /// By DLIO's formula and by the wall clock.
-    fn au_percent(&self, epoch: usize) -> (f64, f64) {
+impl Trained {
+    /// What an epoch lost, in the columns of [`LOST_HEADER`].
+    fn lost(&self, epoch: usize) -> String {
         let expected_steps = self.record.steps_per_epoch;
         let window = MetricWindow { exclude_start: 1, exclude_end: 0, expected_steps };
         let epoch = &self.record.epochs[epoch];
-        (
+        let steps =
+            || epoch.ranks.iter().flat_map(|rank| &rank.blocks).flat_map(|block| &block.steps);
+        let mean = |part: fn(&StepRecord) -> Seconds| {
+            1e6 * steps().map(part).sum::<Seconds>().0 / steps().count() as f64
+        };
+        let computation = mean(|step| step.drawn);
+        let wall_au = epoch_wall_au_percent(epoch).unwrap_or(f64::NAN);
+        format!(
+            "{:.2} | {wall_au:.2} | {:.0} | {:.1} | {:.1} | {:.1}",
             epoch_au_percent(epoch, &window).unwrap_or(f64::NAN),
-            epoch_wall_au_percent(epoch).unwrap_or(f64::NAN),
+            computation * (100.0 / wall_au - 1.0),
+            mean(|step| step.wait),
+            mean(|step| step.compute - step.drawn),
+            mean(|step| step.barrier),
         )
     }
 }

@@ -74,7 +74,8 @@ impl Reading {
             .used
             .zip(earlier.used)
             .map(|(now, then)| (elapsed * count).saturating_sub(now.saturating_sub(then)));
-        let free = left.map_or(idle, |left| idle.min(left)) + (self.spun - earlier.spun);
+        let free =
+            left.map_or(idle, |left| idle.min(left)) + self.spun.saturating_sub(earlier.spun);
         free.as_secs_f64() / elapsed.as_secs_f64().max(1e-9)
     }
 }
