@@ -5,6 +5,8 @@
 //! to be in the name. With subfolders the files are dealt out to them in turn; where Parquet files are
 //! partitioned by a column, the folders are the partitions.
 
+use std::fmt::Write;
+
 use feedrate_storage::ObjectKey;
 use feedrate_workload::{Compression, Dataset, Format, Split};
 use serde::{Deserialize, Serialize};
@@ -61,7 +63,11 @@ impl Layout {
 
     /// The key of the file with index `file`.
     pub fn key(&self, file: u64) -> ObjectKey {
-        ObjectKey::new(format!("{}/{}", self.folder, self.path(file)))
+        let mut key = String::with_capacity(self.folder.len() + 1 + self.longest_path());
+        key.push_str(&self.folder);
+        key.push('/');
+        self.write_path(file, &mut key);
+        ObjectKey::new(key)
     }
 
     /// The key of the file that stands beside the file with index `file` (spec/dlio.md 3.2).
@@ -74,7 +80,9 @@ impl Layout {
                     self.folder.rsplit_once('/').unwrap_or(("", self.folder.as_str()));
                 let parent = if parent.is_empty() { String::new() } else { format!("{parent}/") };
                 // Without subfolders.
-                format!("{parent}index/{split}/{}.idx", self.name(file))
+                let mut key = format!("{parent}index/{split}/");
+                self.write_name(file, &mut key);
+                key + ".idx"
             }
         };
         ObjectKey::new(key)
@@ -122,22 +130,37 @@ impl Layout {
 
     /// Where a file is below the set's folder.
     pub(crate) fn path(&self, file: u64) -> String {
-        let (name, folders) = (self.name(file), self.subfolders.max(1));
-        if let Some(column) = &self.partition_by {
-            return format!("{column}={}/{name}", file % folders);
-        }
-        if folders == 1 {
-            return name;
-        }
-        let width = digits(folders);
-        format!("{:0width$}/{name}", file % folders)
+        let mut path = String::with_capacity(self.longest_path());
+        self.write_path(file, &mut path);
+        path
     }
 
-    /// The name of a file in its folder.
-    fn name(&self, file: u64) -> String {
+    /// Room for what [`write_path`](Self::write_path) writes.
+    fn longest_path(&self) -> usize {
+        const NUMBERS_AND_SIGNS: usize = 3 * 20 + 8;
+        let column = self.partition_by.as_ref().map_or(0, String::len);
+        self.file_prefix.len() + self.suffix().len() + column + NUMBERS_AND_SIGNS
+    }
+
+    /// Writes where a file is below the set's folder to the end of `into`: once for each read, so nothing
+    /// is put together elsewhere.
+    fn write_path(&self, file: u64, into: &mut String) {
+        let folders = self.subfolders.max(1);
+        let number = file % folders;
+        // Writing to a string never fails.
+        let _ = match &self.partition_by {
+            Some(column) => write!(into, "{column}={number}/"),
+            None if folders == 1 => Ok(()),
+            None => write!(into, "{number:0width$}/", width = digits(folders)),
+        };
+        self.write_name(file, into);
+    }
+
+    /// Writes the name of a file in its folder.
+    fn write_name(&self, file: u64, into: &mut String) {
         let Self { file_prefix, total, .. } = self;
         let width = digits(*total);
-        format!("{file_prefix}_{file:0width$}_of_{total}.{}", self.suffix())
+        let _ = write!(into, "{file_prefix}_{file:0width$}_of_{total}.{}", self.suffix());
     }
 
     /// Reads where a file lies below the set's folder, and its name as one of this layout's, whatever

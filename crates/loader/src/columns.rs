@@ -142,7 +142,16 @@ impl FetchedGroups {
 
     /// Where their wanted columns lie in the file.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        self.footer.groups()[self.numbers.clone()].iter().flat_map(Group::ranges)
+        self.groups().iter().flat_map(Group::ranges)
+    }
+
+    /// How many places those are.
+    pub(crate) fn ranges_count(&self) -> usize {
+        self.groups().iter().map(|group| group.ranges().len()).sum()
+    }
+
+    fn groups(&self) -> &[Group] {
+        &self.footer.groups()[self.numbers.clone()]
     }
 
     /// The bytes of each range with its offset, from the buffers that they came in, one or several a

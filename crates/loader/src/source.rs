@@ -304,7 +304,8 @@ impl Source {
             let Found { footer, read, waited } =
                 columns.footer(&*self.store, key, visit.file).await?;
             let groups = FetchedGroups::of(footer, &visit.samples);
-            let (body, mut times) = self.get_ranges(key, groups.ranges(), payload).await?;
+            let (ranges, count) = (groups.ranges(), groups.ranges_count());
+            let (body, mut times) = self.get_ranges(key, ranges, count, payload).await?;
             // The piece's first byte had to wait for it.
             times.first_byte += waited;
             return Ok(Piece { body, more: read, groups: Some(groups), times });
@@ -312,7 +313,7 @@ impl Source {
         let expected = self.expected_bytes(visit);
         let (body, times) = match self.range(visit, expected) {
             Some(range) if self.is_split(expected) => {
-                self.get_ranges(key, std::iter::once(range), payload).await?
+                self.get_ranges(key, std::iter::once(range), 1, payload).await?
             }
             range => {
                 let mut times = GetTimes::default();
@@ -345,12 +346,13 @@ impl Source {
         self.range_bytes.is_some_and(|most| bytes > most)
     }
 
-    /// Gets all `ranges` of an object, several at a time, and those that are too large for one GET by
-    /// several; in order.
+    /// Gets all `ranges` of an object, of which there are `count`, several at a time, and those that are
+    /// too large for one GET by several; in order.
     async fn get_ranges(
         &self,
         key: &ObjectKey,
         ranges: impl Iterator<Item = Range<u64>> + Send,
+        count: usize,
         payload: Payload,
     ) -> Result<(Body<Pieces>, GetTimes), StoreError> {
         let most = self.range_bytes.unwrap_or(u64::MAX);
@@ -360,7 +362,12 @@ impl Source {
                 from..from.saturating_add(most).min(end)
             })
         };
-        let parts = Mutex::new(Parts::new(ranges.flat_map(cut)));
+        let parts = Mutex::new(Parts {
+            left: ranges.flat_map(cut).enumerate(),
+            buffers: Vec::with_capacity(if payload == Payload::Land { count } else { 0 }),
+            counted: 0,
+            times: GetTimes::default(),
+        });
         let parts = || parts.lock().unwrap_or_else(PoisonError::into_inner);
         let one_after_the_other = async || {
             let mut times = GetTimes::default();
@@ -518,11 +525,6 @@ struct Parts<I> {
 }
 
 impl<I: Iterator<Item = Range<u64>>> Parts<I> {
-    fn new(parts: I) -> Self {
-        let (buffers, times) = (Vec::new(), GetTimes::default());
-        Self { left: parts.enumerate(), buffers, counted: 0, times }
-    }
-
     /// Takes in a part, and gives the next one to whoever asked for it.
     fn land(
         &mut self,
