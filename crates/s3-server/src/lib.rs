@@ -6,7 +6,8 @@
 //! and what is not supported is refused with `NotImplemented`, never ignored.
 //!
 //! The way of a request:
-//! 1. [`Server`] accepts connections (HTTP/1.1, `TCP_NODELAY`) and hands each request to the service.
+//! 1. [`Server`] accepts connections (HTTP/1.1, `TCP_NODELAY`) and gives each to one of its threads, which
+//!    hands every request that comes on it to the service.
 //! 2. Paths below `/_feedrate/` (no bucket can be called that) answer without a signature and are
 //!    not counted: `GET /_feedrate/status` is a [`Status`] in JSON, `POST /_feedrate/reset` zeroes
 //!    the counters, `GET /_feedrate/gets` is a JSON array of [`GetRecord`]s.
@@ -26,6 +27,7 @@ mod access_log;
 mod body;
 mod checksums;
 mod config;
+mod connection;
 mod counters;
 mod domains;
 mod faults;
@@ -36,6 +38,7 @@ mod server;
 mod service;
 mod store;
 mod uploads;
+mod workers;
 
 pub use access_log::AccessLogTarget;
 pub use config::{Options, Storage};

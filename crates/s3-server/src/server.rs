@@ -1,22 +1,21 @@
-//! The listening socket and its connections.
+//! The listening socket.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::config::Options;
+use crate::connection;
 use crate::service::Service;
+use crate::workers::Workers;
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +72,12 @@ pub enum StartError {
         /// What the store said.
         reason: String,
     },
+    /// The system refuses threads to serve with.
+    #[error("cannot start the server's threads")]
+    Threads {
+        /// What the system said.
+        source: io::Error,
+    },
     /// The access log cannot be written.
     #[error("cannot write the access log {}", path.display())]
     AccessLog {
@@ -106,28 +111,36 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     service: Arc<Service>,
-    grace: Duration,
+    workers: Workers,
+    /// Dropped when the connections are to end.
+    stop: watch::Sender<()>,
 }
-
-/// The most of a request body that waits in a connection, and the longest head of a request. Small
-/// enough that a body is still in the L2 cache when it is copied into its object: uploads then cost a
-/// little less CPU than with hyper's 400 KiB, and many connections far less memory. Bodies of answers
-/// do not pass through it.
-const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// How long accepting pauses when the system refuses, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// Each thread holds three descriptors, of which there may be no more than 1024, and memory is at its limit
+/// with fewer threads.
+const MAX_THREADS: usize = 64;
+
 impl Server {
-    /// Checks the options, opens the store and binds the address. Must be called on a tokio runtime with
-    /// I/O and time.
+    /// Checks the options, opens the store, starts a thread for each CPU that this process may use, and
+    /// binds the address. Must be called on a tokio runtime with I/O and time, on which only the accepting
+    /// of connections is done.
     pub async fn bind(options: Options) -> Result<Self, StartError> {
         let (listen, grace) = (options.listen, options.grace);
         let failed = |source| StartError::Listen { address: listen, source };
         let service = Arc::new(Service::new(options).await?);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, service, grace })
+        let (stop, stopping) = watch::channel(());
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+        let workers = Workers::start(threads, {
+            let service = Arc::clone(&service);
+            move |stream| connection::serve(stream, Arc::clone(&service), stopping.clone(), grace)
+        })
+        .map_err(|source| StartError::Threads { source })?;
+        Ok(Self { listener, address, service, workers, stop })
     }
 
     /// The address that clients can connect to, with the port that was chosen.
@@ -139,26 +152,20 @@ impl Server {
     /// the time of grace of the options to be answered, and this returns with all connections closed
     /// and the access log written.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let mut connections = JoinSet::new();
-        let (stop, stopping) = watch::channel(());
         tokio::pin!(shutdown);
         loop {
-            tokio::select! {
+            let accepted = tokio::select! {
                 () = &mut shutdown => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let service = Arc::clone(&self.service);
-                        let stopping = stopping.clone();
-                        connections.spawn(serve_connection(stream, service, stopping, self.grace));
-                    }
-                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                },
-                Some(_) = connections.join_next() => {}
+                accepted = self.listener.accept() => accepted,
+            };
+            // Both fail for want of descriptors or memory, which may come back.
+            if accepted.and_then(|(stream, _)| self.workers.take(stream)).is_err() {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
         drop(self.listener);
-        drop(stop);
-        while connections.join_next().await.is_some() {}
+        drop(self.stop);
+        self.workers.finish().await;
         if let Some(log) = Arc::into_inner(self.service).and_then(Service::into_log) {
             log.close().await;
         }
@@ -168,43 +175,6 @@ impl Server {
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-/// Serves one connection until either side ends it, a fault rule resets it, or the server stops.
-async fn serve_connection(
-    stream: TcpStream,
-    service: Arc<Service>,
-    mut stopping: watch::Receiver<()>,
-    grace: Duration,
-) {
-    // Without it, Nagle's algorithm and delayed ACKs hold back the end of an answer for 40 ms.
-    // It can only fail when the connection is already gone, which the first read will tell.
-    let _ = stream.set_nodelay(true);
-    let reset = Arc::new(Notify::new());
-    let respond = {
-        let reset = Arc::clone(&reset);
-        service_fn(move |request| {
-            let (service, reset) = (Arc::clone(&service), Arc::clone(&reset));
-            async move { service.respond(request, &reset).await }
-        })
-    };
-    let mut connection = http1::Builder::new()
-        .max_buf_size(READ_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(stream), respond);
-    let is_reset = tokio::select! {
-        // An error is the client's going away, or no HTTP; there is nobody left to tell.
-        _ = &mut connection => return,
-        () = reset.notified() => true,
-        _ = stopping.changed() => false,
-    };
-    if is_reset {
-        // Closing a socket that does not linger sends a RST instead of a FIN.
-        let stream = connection.into_parts().io.into_inner();
-        let _ = stream.set_zero_linger();
-    } else {
-        Pin::new(&mut connection).graceful_shutdown();
-        let _ = tokio::time::timeout(grace, connection).await;
     }
 }
 

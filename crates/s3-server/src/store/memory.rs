@@ -1,4 +1,4 @@
-//! Objects in memory: a sorted map per bucket.
+//! Objects in memory: a map per bucket.
 //!
 //! Content is immutable shared memory: a GET hands out the buffer itself, a PUT copies the body once,
 //! into a buffer of its exact size. The parts of a multipart upload are never copied together: the
@@ -6,8 +6,9 @@
 
 mod limit;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
+use std::mem;
 use std::ops::{Bound, Range};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,7 +43,44 @@ struct Bucket {
     objects: RwLock<Objects>,
 }
 
-type Objects = BTreeMap<String, Arc<Object>>;
+/// The objects of a bucket. They are found by hash: to walk down a tree, a GET would wait for memory at
+/// each level.
+#[derive(Debug, Default)]
+struct Objects {
+    by_key: HashMap<Arc<str>, Arc<Object>>,
+    /// In their order, for lists.
+    keys: BTreeSet<Arc<str>>,
+}
+
+impl Objects {
+    fn get(&self, key: &str) -> Option<&Arc<Object>> {
+        self.by_key.get(key)
+    }
+
+    /// Puts an object in its place, and returns the one that was there.
+    fn insert(&mut self, key: &str, object: Arc<Object>) -> Option<Arc<Object>> {
+        if let Some(current) = self.by_key.get_mut(key) {
+            return Some(mem::replace(current, object));
+        }
+        let key: Arc<str> = key.into();
+        self.keys.insert(Arc::clone(&key));
+        self.by_key.insert(key, object)
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<Object>> {
+        self.keys.remove(key);
+        self.by_key.remove(key)
+    }
+
+    /// The objects from `start` on, in the order of their keys.
+    fn walk<'a>(
+        &'a self,
+        start: Bound<&str>,
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<Object>)> + use<'a> {
+        let keys = self.keys.range::<str, _>((start, Bound::Unbounded));
+        keys.filter_map(|key| Some((&**key, self.get(key)?)))
+    }
+}
 
 /// One version of an object: a PUT puts another one in its place.
 #[derive(Debug)]
@@ -91,7 +129,7 @@ impl Store for MemoryStore {
     async fn delete_bucket(&self, name: &str) -> StoreResult<()> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.get(name).ok_or(StoreError::NoSuchBucket)?;
-        if !bucket.objects.read().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        if !bucket.objects.read().unwrap_or_else(PoisonError::into_inner).by_key.is_empty() {
             return Err(StoreError::BucketNotEmpty);
         }
         buckets.remove(name);
@@ -133,7 +171,7 @@ impl Store for MemoryStore {
         range: Range<u64>,
         _bucket: &str,
     ) -> StoreResult<Buffers> {
-        Ok(content.slice(range))
+        Ok(content.slices(range).collect())
     }
 
     async fn join(&self, parts: &[&Buffers], _bucket: &str) -> StoreResult<Buffers> {
@@ -155,7 +193,7 @@ impl Store for MemoryStore {
         let object = Arc::new(Object { info: Arc::clone(&info), content: blob });
         let mut objects = bucket.objects.write().unwrap_or_else(PoisonError::into_inner);
         condition.check(objects.get(key).map(|object| &*object.info))?;
-        let replaced = objects.insert(key.to_owned(), object);
+        let replaced = objects.insert(key, object);
         // Giving back a large buffer takes time that others should not wait for.
         drop(objects);
         drop(replaced);
@@ -175,10 +213,7 @@ impl Store for MemoryStore {
     async fn list(&self, bucket: &str, query: ListQuery) -> StoreResult<ListPage> {
         let bucket = self.bucket(bucket)?;
         let objects = bucket.objects.read().unwrap_or_else(PoisonError::into_inner);
-        query.page(|start| {
-            let walk = objects.range::<str, _>((start, Bound::Unbounded));
-            Ok(Walk { walk, prefix: &query.prefix })
-        })
+        query.page(|start| Ok(Walk { walk: objects.walk(start), prefix: &query.prefix }))
     }
 }
 
@@ -188,10 +223,10 @@ struct Walk<'a, W> {
     prefix: &'a str,
 }
 
-impl<'a, W: Iterator<Item = (&'a String, &'a Arc<Object>)>> Keys for Walk<'_, W> {
+impl<'a, W: Iterator<Item = (&'a str, &'a Arc<Object>)>> Keys for Walk<'_, W> {
     fn next(&mut self) -> StoreResult<Option<(String, Arc<ObjectInfo>)>> {
         let next = self.walk.next().filter(|(key, _)| key.starts_with(self.prefix));
-        Ok(next.map(|(key, object)| (key.clone(), Arc::clone(&object.info))))
+        Ok(next.map(|(key, object)| (key.to_owned(), Arc::clone(&object.info))))
     }
 }
 
@@ -218,7 +253,7 @@ impl Receiver for Filling {
 
 /// Content as a sequence of shared buffers, none of them empty.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Buffers(Vec<Bytes>);
+pub(crate) struct Buffers(Arc<[Bytes]>);
 
 impl FromIterator<Bytes> for Buffers {
     fn from_iter<I: IntoIterator<Item = Bytes>>(buffers: I) -> Self {
@@ -231,29 +266,30 @@ impl Buffers {
         self.0.iter().map(|buffer| buffer.len() as u64).sum()
     }
 
-    /// The bytes of `range`, which share the same memory.
-    fn slice(&self, range: Range<u64>) -> Self {
+    /// The bytes of `range`, which share the same memory, in as many buffers as they lie in.
+    fn slices(&self, range: Range<u64>) -> impl Iterator<Item = Bytes> {
         let mut offset = 0;
-        self.0
-            .iter()
-            .map(|buffer| {
-                let len = buffer.len() as u64;
-                let within = |at: u64| at.saturating_sub(offset).min(len) as usize;
-                let slice = buffer.slice(within(range.start)..within(range.end));
-                offset += len;
-                slice
-            })
-            .collect()
+        let slices = self.0.iter().map(move |buffer| {
+            let len = buffer.len() as u64;
+            let within = |at: u64| at.saturating_sub(offset).min(len) as usize;
+            let slice = buffer.slice(within(range.start)..within(range.end));
+            offset += len;
+            slice
+        });
+        slices.filter(|slice| !slice.is_empty())
     }
 }
 
 impl Content for Buffers {
     fn body(&self, range: Range<u64>) -> Body {
-        let mut buffers = self.slice(range).0;
-        match buffers.len() {
-            0 => Body::empty(),
-            1 => Body::from(buffers.remove(0)),
-            _ => Body::http_body(BuffersBody(buffers.into())),
+        let mut slices = self.slices(range);
+        match (slices.next(), slices.next()) {
+            (None, _) => Body::empty(),
+            (Some(only), None) => Body::from(only),
+            (Some(first), Some(second)) => {
+                let slices = [first, second].into_iter().chain(slices);
+                Body::http_body(BuffersBody(slices.collect()))
+            }
         }
     }
 }
@@ -306,11 +342,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_listed_is_what_can_be_found() {
+        let mut objects = Objects::default();
+        let object = |etag: &str| {
+            let info = ObjectInfo {
+                size: 0,
+                etag: etag.to_owned(),
+                modified: SystemTime::UNIX_EPOCH,
+                attributes: Attributes::default(),
+            };
+            Arc::new(Object { info: Arc::new(info), content: Buffers::default() })
+        };
+        let etag = |object: Option<Arc<Object>>| object.map(|object| object.info.etag.clone());
+        for (key, tag) in [("b", "1"), ("c", "2"), ("a", "3")] {
+            assert!(objects.insert(key, object(tag)).is_none());
+        }
+        assert_eq!(etag(objects.insert("b", object("4"))).as_deref(), Some("1"));
+        assert_eq!(etag(objects.remove("c")).as_deref(), Some("2"));
+        assert!(objects.remove("c").is_none() && objects.get("c").is_none());
+        let listed = |start| -> Vec<_> {
+            objects.walk(start).map(|(key, object)| (key, object.info.etag.as_str())).collect()
+        };
+        assert_eq!(listed(Bound::Unbounded), [("a", "3"), ("b", "4")]);
+        assert_eq!(listed(Bound::Excluded("a")), [("b", "4")]);
+    }
+
+    #[test]
     fn a_slice_shares_its_memory() {
         let whole = buffers(&["abc", "def"]);
-        let slice = whole.slice(4..5);
-        assert_eq!(slice.0.len(), 1);
-        assert_eq!(slice.0[0].as_ptr(), whole.0[1][1..].as_ptr());
+        let slices: Vec<_> = whole.slices(4..5).collect();
+        assert_eq!(slices.len(), 1);
+        assert_eq!(slices[0].as_ptr(), whole.0[1][1..].as_ptr());
     }
 
     #[tokio::test]
