@@ -95,6 +95,9 @@ impl TimeShares {
 }
 
 /// Says what limited the run; `None` before its first epoch is finished.
+///
+/// The first criterion that is met counts. So a client whose CPUs are busy is to blame before anything
+/// else: waits for bytes, for work on samples and for other ranks all grow with it.
 pub fn verdict(run: &RunRecord) -> Option<Verdict> {
     let shares = TimeShares::of(run);
     let lost = shares.lost();
@@ -181,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_client_comes_before_barriers_and_work_on_samples() {
+        assert_eq!(verdict(&run(0.04, 0.06, 0.95)), Some(Verdict::ClientBound));
+        let mut worked = run(0.1, 0.0, 0.95);
+        for step in &mut worked.epochs[0].ranks[0].blocks[0].steps {
+            step.work = Seconds(0.09);
+        }
+        assert_eq!(verdict(&worked), Some(Verdict::ClientBound));
+        // Less than can be told from the noise says nothing.
+        worked.waiting_cpu.waited = Seconds(0.05);
+        assert_eq!(verdict(&worked), Some(Verdict::DecodeBound));
+    }
+
+    #[test]
     fn most_of_the_loss_in_barriers_is_the_barriers_fault() {
         assert_eq!(verdict(&run(0.04, 0.06, 0.5)), Some(Verdict::BarrierBound));
         assert_eq!(verdict(&run(0.06, 0.04, 0.5)), Some(Verdict::StorageBound));
@@ -197,6 +213,7 @@ mod tests {
             Verdict::AcceleratorBound,
             Verdict::ClientBound,
             Verdict::BarrierBound,
+            Verdict::DecodeBound,
             Verdict::StorageBound,
         ] {
             assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());

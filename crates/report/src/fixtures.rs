@@ -97,12 +97,25 @@ fn epoch(
         }],
         samples,
         bytes: ByteCount(bytes),
-        waited: WaitParts::default(),
+        waited: waited(steps.iter().map(|step| step.wait).sum()),
         evaluation: None,
         over: stamp(),
         host_meminfo: host().meminfo,
     };
     EpochRecord { epoch: number, ranks: (0..ranks).map(rank).collect() }
+}
+
+/// Most of a wait before the first byte.
+fn waited(wait: Seconds) -> WaitParts {
+    let part = |share: f64| Seconds(share * wait.0);
+    WaitParts {
+        queued_for_window: part(0.02),
+        queued_for_turn: part(0.08),
+        first_byte: part(0.6),
+        transfer: part(0.25),
+        handover: part(0.05),
+        ..WaitParts::default()
+    }
 }
 
 fn step(wait: f64, compute: f64, barrier: f64) -> StepRecord {
@@ -230,6 +243,7 @@ pub(crate) fn two_nodes() -> RunReport {
             host.clone_into(&mut rank.host);
             for block in &mut rank.blocks {
                 for step in &mut block.steps {
+                    rank.waited += waited(Seconds(waits));
                     step.wait += Seconds(waits);
                     step.barrier += Seconds(LONGEST - waits);
                     block.duration += Seconds(LONGEST);
@@ -346,6 +360,7 @@ pub(crate) fn chunked_sweep() -> Sweep {
                 for step in &mut block.steps {
                     rank.duration += step.wait;
                     block.duration += step.wait;
+                    rank.waited += waited(step.wait);
                     step.wait += step.wait;
                 }
             }

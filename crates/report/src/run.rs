@@ -7,6 +7,7 @@ mod extremes;
 mod figures;
 mod nodes;
 pub(crate) mod phase;
+mod waits;
 mod words;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::utilization::MetricWindow;
+use feedrate_metrics::verdict::Verdict;
 use feedrate_workload::{Payload, Pipeline, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,7 @@ pub use extremes::RankFigure;
 pub(crate) use figures::per_gib;
 pub use figures::{EvaluationFigures, Percentiles, RunFigures, Skipped};
 pub use nodes::NodeFigures;
+pub use waits::WaitShares;
 pub(crate) use words::{cache_drops_in_words, compat_in_words, get_engine_in_words};
 
 /// The file's name.
@@ -147,6 +150,11 @@ impl fmt::Display for RunReport {
             },
             reader.batch_size,
         )?;
+        // Then all the other lines say what this client can take, not what the store can give.
+        let client_bound = figures.verdict == Some(Verdict::ClientBound);
+        if client_bound {
+            write_waiting(f, &figures)?;
+        }
         if reader.payload == Payload::Discard {
             writeln!(f, "  payload        discard: bytes are dropped, nothing lands in memory")?;
         }
@@ -201,7 +209,9 @@ impl fmt::Display for RunReport {
             writeln!(f, "  decoding       {decoding}")?;
         }
         writeln!(f, "  retries        {}", figures.retries_in_words())?;
-        writeln!(f, "  waited for     {}", figures.verdict_in_words())?;
+        if !client_bound {
+            write_waiting(f, &figures)?;
+        }
         for (how, rank) in [("slowest", &figures.slowest_rank), ("fastest", &figures.fastest_rank)]
         {
             if let Some(rank) = rank {
@@ -220,8 +230,19 @@ impl fmt::Display for RunReport {
     }
 }
 
+/// What the accelerators waited for.
+fn write_waiting(f: &mut fmt::Formatter<'_>, figures: &RunFigures) -> fmt::Result {
+    writeln!(f, "  waited for     {}", figures.verdict_in_words())?;
+    match figures.waits_in_words() {
+        Some(waits) => writeln!(f, "                 {waits}"),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use feedrate_metrics::units::Seconds;
+
     use super::*;
     use crate::fixtures;
 
@@ -247,6 +268,18 @@ mod tests {
     #[test]
     fn the_text_of_a_run() {
         insta::assert_snapshot!(fixtures::known_delays());
+    }
+
+    #[test]
+    fn what_limits_the_client_is_said_before_all_figures() {
+        let mut report = fixtures::known_delays();
+        let line = |report: &RunReport| {
+            let text = report.to_string();
+            text.lines().position(|line| line.starts_with("  waited for ")).unwrap()
+        };
+        assert!(line(&report) > 5);
+        report.record.waiting_cpu.cpu = Seconds(1.9);
+        assert_eq!(line(&report), 1);
     }
 
     #[test]

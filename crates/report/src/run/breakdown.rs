@@ -4,6 +4,8 @@ use feedrate_metrics::record::RunRecord;
 use feedrate_metrics::verdict::{TimeShares, Verdict, first_byte_share};
 use serde::{Deserialize, Serialize};
 
+use super::WaitShares;
+
 /// Means per step in ms, and shares of the ranks' whole time in percent, over all epochs and ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Breakdown {
@@ -40,6 +42,9 @@ pub struct Breakdown {
     pub waiting_cpu_busy_percent: Option<f64>,
     /// The mean time to the first byte in the mean time of a whole GET; the rest is transfer.
     pub first_byte_percent_of_get: Option<f64>,
+    /// What the accelerators waited for; `None` when none did, or nobody noted it.
+    #[serde(default)]
+    pub waits: Option<WaitShares>,
 }
 
 impl Breakdown {
@@ -73,6 +78,7 @@ impl Breakdown {
             waiting_cpu_busy_percent: record.waiting_cpu.busy_share().map(|share| 100.0 * share),
             first_byte_percent_of_get: first_byte_share(&record.requests)
                 .map(|share| 100.0 * share),
+            waits: WaitShares::of(record, &shares),
         })
     }
 
@@ -99,7 +105,10 @@ impl Breakdown {
                  worked on samples (criterion: more than 50 %)",
                 self.work_percent_of_lost.unwrap_or_default()
             ),
-            Verdict::StorageBound => format!("storage: storage-bound, {}", self.storage_shares()),
+            Verdict::StorageBound => {
+                let mostly = self.waits.map(|waits| waits.mostly() + "; ").unwrap_or_default();
+                format!("storage: storage-bound, {mostly}{}", self.storage_shares())
+            }
         }
     }
 
@@ -157,5 +166,7 @@ mod tests {
             let text = breakdown.explain(verdict);
             assert!(text.contains(words), "{text}");
         }
+        let text = breakdown.explain(Verdict::StorageBound);
+        assert!(text.contains("storage-bound, mostly first byte: 60 % of the waiting; "), "{text}");
     }
 }

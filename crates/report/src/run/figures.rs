@@ -271,6 +271,11 @@ impl RunFigures {
         }
     }
 
+    /// What the accelerators waited for, in shares; `None` when nothing is known.
+    pub(crate) fn waits_in_words(&self) -> Option<String> {
+        Some(self.breakdown.as_ref()?.waits?.in_words())
+    }
+
     /// `2: a with ranks 0, 2; b with rank 1`; of many nodes the first.
     pub(crate) fn nodes_in_words(&self) -> String {
         const MOST_NAMED: usize = 8;

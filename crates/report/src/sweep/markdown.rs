@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use feedrate_metrics::units::ByteCount;
+use feedrate_metrics::verdict::Verdict;
 use feedrate_workload::{
     CHUNKED_GETS_IN_FLIGHT, Compat, DataLoader, Payload, Pipeline, Shuffle, Workload,
 };
@@ -22,6 +23,12 @@ const WINDOW_WARNING_ABOVE: f64 = 0.25;
 
 /// Files that differ more than this from their nominal size were made for another workload.
 const SIZE_WARNING_ABOVE: f64 = 0.05;
+
+/// What the shares of the waiting are.
+const WAIT_SHARES: &str = "\
+A wait for a batch is told by the file of it that came last: first byte runs from its request, transfer \
+from the first byte to the last; it was queued in the client before it was asked for; hand-over is putting \
+the batch together and waking up. Barriers are waits for other accelerators.\n\n";
 
 impl Sweep {
     /// The page for people. `folder` is where the sweep's files lie.
@@ -52,7 +59,7 @@ impl Sweep {
 
     /// What a reader should know before trusting the figures; empty when there is nothing.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.client_bound();
         for run in &self.runs {
             let (np, figures) = (run.np, &run.figures);
             if let Some(why) = &run.failed {
@@ -102,6 +109,21 @@ impl Sweep {
             ));
         }
         warnings
+    }
+
+    /// Runs whose figures are the client's own.
+    fn client_bound(&self) -> Vec<String> {
+        let bound =
+            self.runs.iter().filter(|run| run.figures.verdict == Some(Verdict::ClientBound));
+        bound
+            .map(|run| {
+                format!(
+                    "NP {} is client-bound: its figures say what this client can take, not what the \
+                     store can give. Give it more CPUs, or take the store's server off this host.",
+                    run.np
+                )
+            })
+            .collect()
     }
 
     /// Whose page cache might hold the data set, and the memory there is for it: of several nodes, each
@@ -512,6 +534,7 @@ impl Sweep {
             "Wait per step (ms)",
         ]);
         let mut verdicts = String::new();
+        let mut shares_in_words = "";
         for run in &self.runs {
             let share = |share: fn(&crate::Breakdown) -> f64| {
                 fixed(run.figures.breakdown.as_ref().map(share), 2)
@@ -527,12 +550,17 @@ impl Sweep {
             ]);
             let words = run.figures.verdict_in_words();
             let _ = writeln!(verdicts, "- NP {} waited for {words}.", run.np);
+            if let Some(waits) = run.figures.waits_in_words() {
+                shares_in_words = WAIT_SHARES;
+                let _ = writeln!(verdicts, "  Of the time that accelerators waited, {waits}.");
+            }
         }
         format!(
             "### What the accelerators waited for\n\n\
              Shares of the time of all accelerators in all epochs. Compute is what was asked for; \
              waiting for data runs from asking for a batch to holding it; barrier is waiting for the \
-             other accelerators behind a step; other is between the steps:\n\n{}{verdicts}\n",
+             other accelerators behind a step; other is between the steps:\n\n{}{verdicts}\n\
+             {shares_in_words}",
             table.markdown()
         )
     }
@@ -919,6 +947,14 @@ mod tests {
         assert!(page.contains("| 8 | – | – | – | – | – |"), "{page}");
         assert!(page.contains(&format!("NP 8 ended early, after 0 of 3 epochs: {why}")), "{page}");
         assert!(page.contains("├── NP8/dlio.log\n"), "{page}");
+    }
+
+    #[test]
+    fn that_the_client_was_the_limit_is_the_first_warning() {
+        let mut sweep = fixtures::sweep();
+        sweep.runs[1].figures.verdict = Some(Verdict::ClientBound);
+        sweep.runs[2].figures.window_share_of_epoch = Some(0.9);
+        assert!(sweep.warnings()[0].starts_with("NP 2 is client-bound"), "{:?}", sweep.warnings());
     }
 
     #[test]
