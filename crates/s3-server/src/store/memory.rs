@@ -1,4 +1,4 @@
-//! Objects in memory: a map per bucket.
+//! Objects in memory: a sorted map per bucket.
 //!
 //! Content is immutable shared memory: a GET hands out the buffer itself, a PUT copies the body once,
 //! into a buffer of its exact size. The parts of a multipart upload are never copied together: the
@@ -6,9 +6,8 @@
 
 mod limit;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
-use std::mem;
 use std::ops::{Bound, Range};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,44 +42,7 @@ struct Bucket {
     objects: RwLock<Objects>,
 }
 
-/// The objects of a bucket. They are found by hash: to walk down a tree, a GET would wait for memory at
-/// each level.
-#[derive(Debug, Default)]
-struct Objects {
-    by_key: HashMap<Arc<str>, Arc<Object>>,
-    /// In their order, for lists.
-    keys: BTreeSet<Arc<str>>,
-}
-
-impl Objects {
-    fn get(&self, key: &str) -> Option<&Arc<Object>> {
-        self.by_key.get(key)
-    }
-
-    /// Puts an object in its place, and returns the one that was there.
-    fn insert(&mut self, key: &str, object: Arc<Object>) -> Option<Arc<Object>> {
-        if let Some(current) = self.by_key.get_mut(key) {
-            return Some(mem::replace(current, object));
-        }
-        let key: Arc<str> = key.into();
-        self.keys.insert(Arc::clone(&key));
-        self.by_key.insert(key, object)
-    }
-
-    fn remove(&mut self, key: &str) -> Option<Arc<Object>> {
-        self.keys.remove(key);
-        self.by_key.remove(key)
-    }
-
-    /// The objects from `start` on, in the order of their keys.
-    fn walk<'a>(
-        &'a self,
-        start: Bound<&str>,
-    ) -> impl Iterator<Item = (&'a str, &'a Arc<Object>)> + use<'a> {
-        let keys = self.keys.range::<str, _>((start, Bound::Unbounded));
-        keys.filter_map(|key| Some((&**key, self.get(key)?)))
-    }
-}
+type Objects = BTreeMap<String, Arc<Object>>;
 
 /// One version of an object: a PUT puts another one in its place.
 #[derive(Debug)]
@@ -129,7 +91,7 @@ impl Store for MemoryStore {
     async fn delete_bucket(&self, name: &str) -> StoreResult<()> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.get(name).ok_or(StoreError::NoSuchBucket)?;
-        if !bucket.objects.read().unwrap_or_else(PoisonError::into_inner).by_key.is_empty() {
+        if !bucket.objects.read().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return Err(StoreError::BucketNotEmpty);
         }
         buckets.remove(name);
@@ -193,7 +155,7 @@ impl Store for MemoryStore {
         let object = Arc::new(Object { info: Arc::clone(&info), content: blob });
         let mut objects = bucket.objects.write().unwrap_or_else(PoisonError::into_inner);
         condition.check(objects.get(key).map(|object| &*object.info))?;
-        let replaced = objects.insert(key, object);
+        let replaced = objects.insert(key.to_owned(), object);
         // Giving back a large buffer takes time that others should not wait for.
         drop(objects);
         drop(replaced);
@@ -213,7 +175,10 @@ impl Store for MemoryStore {
     async fn list(&self, bucket: &str, query: ListQuery) -> StoreResult<ListPage> {
         let bucket = self.bucket(bucket)?;
         let objects = bucket.objects.read().unwrap_or_else(PoisonError::into_inner);
-        query.page(|start| Ok(Walk { walk: objects.walk(start), prefix: &query.prefix }))
+        query.page(|start| {
+            let walk = objects.range::<str, _>((start, Bound::Unbounded));
+            Ok(Walk { walk, prefix: &query.prefix })
+        })
     }
 }
 
@@ -223,10 +188,10 @@ struct Walk<'a, W> {
     prefix: &'a str,
 }
 
-impl<'a, W: Iterator<Item = (&'a str, &'a Arc<Object>)>> Keys for Walk<'_, W> {
+impl<'a, W: Iterator<Item = (&'a String, &'a Arc<Object>)>> Keys for Walk<'_, W> {
     fn next(&mut self) -> StoreResult<Option<(String, Arc<ObjectInfo>)>> {
         let next = self.walk.next().filter(|(key, _)| key.starts_with(self.prefix));
-        Ok(next.map(|(key, object)| (key.to_owned(), Arc::clone(&object.info))))
+        Ok(next.map(|(key, object)| (key.clone(), Arc::clone(&object.info))))
     }
 }
 
@@ -339,32 +304,6 @@ mod tests {
                 assert_eq!(bytes, b"abcdefgh"[start as usize..end as usize]);
             }
         }
-    }
-
-    #[test]
-    fn what_is_listed_is_what_can_be_found() {
-        let mut objects = Objects::default();
-        let object = |etag: &str| {
-            let info = ObjectInfo {
-                size: 0,
-                etag: etag.to_owned(),
-                modified: SystemTime::UNIX_EPOCH,
-                attributes: Attributes::default(),
-            };
-            Arc::new(Object { info: Arc::new(info), content: Buffers::default() })
-        };
-        let etag = |object: Option<Arc<Object>>| object.map(|object| object.info.etag.clone());
-        for (key, tag) in [("b", "1"), ("c", "2"), ("a", "3")] {
-            assert!(objects.insert(key, object(tag)).is_none());
-        }
-        assert_eq!(etag(objects.insert("b", object("4"))).as_deref(), Some("1"));
-        assert_eq!(etag(objects.remove("c")).as_deref(), Some("2"));
-        assert!(objects.remove("c").is_none() && objects.get("c").is_none());
-        let listed = |start| -> Vec<_> {
-            objects.walk(start).map(|(key, object)| (key, object.info.etag.as_str())).collect()
-        };
-        assert_eq!(listed(Bound::Unbounded), [("a", "3"), ("b", "4")]);
-        assert_eq!(listed(Bound::Excluded("a")), [("b", "4")]);
     }
 
     #[test]
