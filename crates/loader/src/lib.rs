@@ -63,6 +63,7 @@ pub use limits::{Limits, ReadAhead};
 pub use loader::Loader;
 pub use pool::BufferPool;
 pub use preprocessing::Preprocess;
+pub use ramp::Demand;
 pub use source::{Known, LoadError, NothingToVerify, PieceSizes, Source, Work, check_payload};
 pub use times::{Stream, Times};
 pub use turns::Turns;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_workload::{Payload, Pipeline, Split, Workload};
+use feedrate_workload::{CHUNKED_GETS_IN_FLIGHT, Payload, Pipeline, Split, Workload};
 
 use crate::source::PieceSizes;
 use crate::times::duration;
@@ -97,6 +97,16 @@ impl Limits {
             ReadAhead::Sliding { window } => window,
             ReadAhead::Chunked { chunk, .. } => {
                 (2 * u64::from(self.readers)).saturating_mul(chunk).max(1)
+            }
+        }
+    }
+
+    /// Pieces in flight at once, over all readers of the rank, as far as the budget allows.
+    pub fn most_in_flight(&self) -> u64 {
+        match self.read_ahead {
+            ReadAhead::Sliding { window } => window,
+            ReadAhead::Chunked { chunk, .. } => {
+                u64::from(self.readers) * chunk.min(u64::from(CHUNKED_GETS_IN_FLIGHT))
             }
         }
     }

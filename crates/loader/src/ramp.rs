@@ -1,237 +1,338 @@
-//! How many GETs that read ahead a process aims to keep in flight, between "enough" and "as the
-//! windows allow".
+//! How many files a process reads at a time, and how far ahead of its ranks: between "enough" and "as
+//! the windows allow".
+//!
+//! **At a time.** By Little's law, files per second that the accelerators consume × seconds that a read
+//! takes when it does not queue, for which the quickest of the run stands, × headroom; never fewer than
+//! keep two busy cores busy. Latencies that were queued for are no reason for more: more in flight would
+//! make them longer still, without end.
+//!
+//! That is too little where most reads take longer than the quickest, and too much for a store that
+//! cannot deliver what is consumed. So ranks are watched as well. While they fall short and files wait
+//! for their turn, the number is doubled as long as this lets more files land in a second, and halved as
+//! long as that lets no fewer: a store with room brings more of them, a saturated one, or a client out of
+//! CPU, only makes each wait longer. What a change does is seen only once the files from before it have
+//! passed by, so a round of measuring begins when as many have landed as are in flight, and only landings
+//! behind which others wait count.
+//!
+//! **Ahead.** So much time before a rank takes a batch its files are asked for; it outlasts a short
+//! hiccup of the store or the host. A rank that falls short although all that it might have was asked for
+//! was overtaken by a longer one, and the time is doubled, until it is longer than the slowest read took.
+//! What is asked for further ahead goes behind everything that is needed earlier, so this costs nothing
+//! but memory.
+//!
+//! Doublings are taken back when nobody has fallen short for a while, and the while doubles each time
+//! that proves to have been too soon.
 
+#[cfg(test)]
+mod simulation;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Never fewer: a client and a server that share two cores are busy with as many.
-const LEAST: f64 = 16.0;
-/// What latency and demand call for is a mean; as much again rides out the slower GETs.
+use feedrate_metrics::units::Seconds;
+use tokio::time::Instant;
+
+/// GETs that are let go in any case.
+const LEAST: usize = 16;
+/// GETs that are let go before the first of them has landed. A near store needs fewer; to find out that
+/// one is distant takes a whole latency.
+const FIRST: usize = 64;
+/// What latency and demand call for is a mean; as much again rides out the slower reads.
 const HEADROOM: f64 = 2.0;
-/// GETs over which the quickest latency is looked for.
-const RECENT: u32 = 256;
+/// How many times as many files must land in a second for twice as many in flight to be worth it.
+const GAIN: f64 = 1.15;
+/// A round of measuring has twice as many landings as are in flight, and so many or lasts so long.
+const ROUND: (usize, Duration) = (256, Duration::from_millis(100));
+/// How far ahead files are asked for at first.
+const AHEAD: Duration = Duration::from_millis(200);
+/// Ranks that fall short within so much of each other suffer from the same hiccup.
+const HICCUP: Duration = Duration::from_millis(250);
+/// How long nobody must have fallen short before a doubling is taken back, and before one that was
+/// futile is tried again; at first, and at most.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(1)];
 /// Weight of the newest latency in the moving average.
-const NEWEST: f64 = 1.0 / 16.0;
-/// Twice the GETs in flight at less than this times the latency brought more bytes: the store had
-/// room. At twice the latency they brought nothing, and more would only queue.
-const ROOM_BELOW: f64 = 1.5;
+const NEWEST: f64 = 1.0 / 256.0;
 
-/// The headroom is halved again when this many times the target have landed and no rank had to wait:
-/// what a passing bad moment of the store or the host called for is not kept for ever.
-const CALM: usize = 64;
+/// What is known of a process's reads before the first. A piece, most often a whole file, is what a read
+/// brings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Pieces that its accelerators together consume in a second; endless for steps that take no time.
+    pub pieces_per_second: f64,
+    /// GETs by which a piece comes at once, at least 1.
+    pub gets_per_piece: usize,
+    /// Pieces that its ranks together may have in flight or ready.
+    pub most: usize,
+    /// The mean time of a step; zero where the windows alone say how far ahead a rank may read.
+    pub step: Seconds,
+    /// How long readers work on a batch before it is ready.
+    pub work: Seconds,
+}
 
-/// The target, by Little's law: files per second that the accelerators consume × seconds that a GET
-/// takes when it does not queue, for which the quickest recent one stands, × headroom. The headroom
-/// is doubled when a rank had to wait for a batch while the target held GETs back, unless doubling it
-/// the last time only made each GET slower; it is halved when all has been well for a while.
-///
-/// What a doubling does to latencies is only seen once the GETs from before it have passed by: as
-/// many as the target land before the next ones are measured.
+impl Demand {
+    /// Of steps that take no time, with windows that hold so many pieces, each of which is one GET.
+    pub fn endless(most: usize) -> Self {
+        Self {
+            pieces_per_second: f64::INFINITY,
+            gets_per_piece: 1,
+            most,
+            step: Seconds(0.0),
+            work: Seconds(0.0),
+        }
+    }
+}
+
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Ramp {
-    files_per_second: f64,
-    most: usize,
-    headroom: f64,
-    quickest: Quickest,
-    /// GETs landed since the headroom was changed or the epoch began.
-    landed: usize,
-    /// GETs landed since a rank had to wait or the headroom was changed.
-    calm: usize,
-    average: Option<f64>,
-    average_when_raised: Option<f64>,
+    demand: Demand,
+    quickest: Option<Duration>,
+    /// Moving average of the latencies, in seconds.
+    latency: f64,
+    at_a_time: Doublings,
+    round: Round,
+    /// A rank fell short in this round, or waits for its first batch.
+    missed: bool,
+    /// Files that land in a second, by the doublings that they were measured with.
+    rates: BTreeMap<i32, f64>,
+    /// When they are measured anew, and how long they will hold after that.
+    known_until: Option<Instant>,
+    patience: Duration,
+    ahead: Doublings,
+    most_ahead: Duration,
+    deepened: Option<Instant>,
+    /// The slowest read since then that nobody waited for from the beginning.
+    slowest: Duration,
 }
 
 impl Ramp {
-    /// For accelerators that together consume `files_per_second`, which may be endless, and windows
-    /// that hold `most` files.
-    pub(crate) fn new(files_per_second: f64, most: usize) -> Self {
+    pub(crate) fn new(demand: Demand) -> Self {
         Self {
-            // Endless demand asks for everything at once, which tells nothing about what is enough.
-            files_per_second: if files_per_second.is_finite() { files_per_second } else { 0.0 },
-            most,
-            headroom: HEADROOM,
-            quickest: Quickest::default(),
-            landed: 0,
-            calm: 0,
-            average: None,
-            average_when_raised: None,
+            demand,
+            quickest: None,
+            latency: 0.0,
+            at_a_time: Doublings::none(),
+            round: Round::default(),
+            missed: false,
+            rates: BTreeMap::new(),
+            known_until: None,
+            patience: PATIENCE[0],
+            ahead: Doublings::none(),
+            most_ahead: AHEAD,
+            deepened: None,
+            slowest: Duration::ZERO,
         }
     }
 
+    /// How many reads there should be at a time.
     pub(crate) fn target(&self) -> usize {
-        let latency = self.quickest.seconds().unwrap_or(0.0);
-        let needed = (self.files_per_second * latency).max(LEAST / HEADROOM);
-        ((self.headroom * needed) as usize).min(self.most)
+        let Demand { pieces_per_second, most, .. } = self.demand;
+        let least = self.least(LEAST);
+        let enough = match self.quickest {
+            None => self.least(FIRST),
+            // Endless demand asks for everything at once, which tells nothing about what is enough.
+            Some(_) if pieces_per_second.is_infinite() => least,
+            Some(latency) => (HEADROOM * pieces_per_second * latency.as_secs_f64()) as usize,
+        };
+        self.at_a_time.of(enough.max(least)).max(least).min(most)
     }
 
-    /// An epoch starts with nothing in flight: its first GETs are quick and say nothing about a
-    /// doubling, either.
-    pub(crate) fn epoch_starts(&mut self) {
-        self.landed = 0;
-        self.average = None;
+    fn least(&self, gets: usize) -> usize {
+        gets.div_ceil(self.demand.gets_per_piece.max(1))
     }
 
-    /// A GET landed.
-    pub(crate) fn landed(&mut self, latency: Duration) {
-        let newest = latency.as_secs_f64();
-        self.quickest.add(newest);
-        self.landed += 1;
-        if self.landed > self.target() {
-            let average = self.average.get_or_insert(newest);
-            *average += NEWEST * (newest - *average);
+    /// How long before they are needed files are asked for.
+    pub(crate) fn ahead(&self) -> Duration {
+        AHEAD.saturating_mul(self.ahead.of(1).try_into().unwrap_or(u32::MAX))
+    }
+
+    /// The longest that ever was.
+    pub(crate) fn most_ahead(&self) -> Duration {
+        self.most_ahead
+    }
+
+    /// The quickest read until now.
+    pub(crate) fn quickest(&self) -> Option<Duration> {
+        self.quickest
+    }
+
+    /// How often the number at a time was doubled, and halved.
+    pub(crate) fn changes(&self) -> (u32, u32) {
+        (self.at_a_time.doubled, self.at_a_time.halved)
+    }
+
+    /// An epoch starts with nothing in flight.
+    pub(crate) fn epoch_starts(&mut self, now: Instant) {
+        self.round = Round::default();
+        self.at_a_time.were_needed(now);
+        self.ahead.were_needed(now);
+    }
+
+    /// A read took `latency`. `waiting` is whether others wait for their turn, and `urgent` whether a
+    /// rank has nothing to do before it has what they bring.
+    pub(crate) fn landed(&mut self, now: Instant, latency: Duration, waiting: bool, urgent: bool) {
+        self.quickest = Some(self.quickest.map_or(latency, |quickest| quickest.min(latency)));
+        self.latency += NEWEST * (latency.as_secs_f64() - self.latency);
+        self.missed |= urgent;
+        if !urgent {
+            self.slowest = self.slowest.max(latency);
         }
-        self.calm += 1;
-        if self.headroom > HEADROOM && self.calm > CALM * self.target() {
-            self.average_when_raised = None;
-            self.change(self.headroom / 2.0);
+        if self.ahead.take_back_if_idle(now) {
+            self.slowest = Duration::ZERO;
+        }
+        let in_flight = self.demand.pieces_per_second * self.latency;
+        if GAIN * in_flight > (self.target() / 2) as f64 {
+            // By Little's law: with half as many, files would land more slowly than they are consumed.
+            self.at_a_time.were_needed(now);
+        } else if self.at_a_time.take_back_if_idle(now) {
+            self.rates.clear();
+            self.round = Round::default();
+        }
+        self.round.landed(now, waiting, self.target());
+        if let Some(rate) = self.round.rate(self.target()) {
+            self.round.begin_again();
+            self.measured(now, rate);
         }
     }
 
-    /// A rank waited while the target held GETs back.
-    pub(crate) fn fell_short(&mut self) {
-        self.calm = 0;
-        let Some(average) = self.average else { return };
-        if self.landed < 2 * self.target() || self.target() == self.most {
+    /// A rank had to wait for a batch. `all_asked` is whether it held nobody back that not more may be
+    /// asked for at a time, but that it may not be asked for further ahead.
+    pub(crate) fn fell_short(&mut self, now: Instant, all_asked: bool) {
+        self.missed = true;
+        self.at_a_time.were_needed(now);
+        self.ahead.were_needed(now);
+        if all_asked && self.deepened.is_none_or(|when| now - when > HICCUP) {
+            self.ahead.double(now);
+            while self.ahead() < self.slowest {
+                self.ahead.double(now);
+            }
+            self.most_ahead = self.most_ahead.max(self.ahead());
+            self.deepened = Some(now);
+            self.slowest = Duration::ZERO;
+        }
+    }
+
+    /// A round is over, in which so many files a second landed.
+    fn measured(&mut self, now: Instant, rate: f64) {
+        let doublings = self.at_a_time.exponent;
+        let here = self.rates.get(&doublings).map_or(rate, |before| f64::midpoint(*before, rate));
+        self.rates.insert(doublings, here);
+        if !std::mem::take(&mut self.missed) {
             return;
         }
-        if self.average_when_raised.is_none_or(|before| average < ROOM_BELOW * before) {
-            self.average_when_raised = Some(average);
-            self.change(self.headroom * 2.0);
+        if self.known_until.is_some_and(|until| now >= until) {
+            self.rates.retain(|other, _| *other == doublings);
+            self.known_until = None;
         }
-    }
-
-    fn change(&mut self, headroom: f64) {
-        self.headroom = headroom;
-        self.landed = 0;
-        self.calm = 0;
-        self.average = None;
+        let [below, above] = [-1, 1].map(|step| self.rates.get(&(doublings + step)).copied());
+        if below.is_some_and(|below| here < GAIN * below) {
+            self.at_a_time.halve(now);
+            self.known_until.get_or_insert(now + self.patience);
+            self.patience = PATIENCE[1].min(2 * self.patience);
+        } else if self.target() < self.demand.most && above.is_none_or(|above| above > GAIN * here)
+        {
+            self.at_a_time.double(now);
+        } else if below.is_none() && self.target() > self.least(LEAST) {
+            self.at_a_time.halve(now);
+        } else {
+            return;
+        }
+        self.round = Round::default();
     }
 }
 
-/// The smallest of the last [`RECENT`] latencies or up to as many more, in seconds.
+/// Landings behind which others wait.
 #[derive(Debug, Default)]
-struct Quickest {
-    seen: u32,
-    this: Option<f64>,
-    last: Option<f64>,
+struct Round {
+    /// Since the first behind which others waited.
+    full: usize,
+    /// When the last was that counts.
+    last: Option<Instant>,
+    landed: usize,
+    time: Duration,
 }
 
-impl Quickest {
-    fn add(&mut self, seconds: f64) {
-        self.this = Some(self.this.map_or(seconds, |quickest| quickest.min(seconds)));
-        self.seen += 1;
-        if self.seen == RECENT {
-            *self = Self { seen: 0, this: None, last: self.this };
+impl Round {
+    /// Something landed, with so many in flight.
+    fn landed(&mut self, now: Instant, waiting: bool, in_flight: usize) {
+        if !waiting {
+            (self.full, self.last) = (0, None);
+            return;
+        }
+        self.full += 1;
+        if self.full < in_flight {
+            return;
+        }
+        if let Some(last) = self.last.replace(now) {
+            self.landed += 1;
+            self.time += now - last;
         }
     }
 
-    fn seconds(&self) -> Option<f64> {
-        match (self.this, self.last) {
-            (Some(this), Some(last)) => Some(this.min(last)),
-            (this, last) => this.or(last),
-        }
+    /// Landings per second, when there were enough.
+    fn rate(&self, in_flight: usize) -> Option<f64> {
+        let (landings, time) = ROUND;
+        let enough = self.landed >= 2 * in_flight && (self.landed >= landings || self.time >= time);
+        (enough && !self.time.is_zero()).then(|| self.landed as f64 / self.time.as_secs_f64())
+    }
+
+    /// The next round begins at once.
+    fn begin_again(&mut self) {
+        (self.landed, self.time) = (0, Duration::ZERO);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How often something is doubled, or below 0 halved, as was found necessary.
+#[derive(Debug)]
+struct Doublings {
+    exponent: i32,
+    /// How often it ever was.
+    doubled: u32,
+    halved: u32,
+    patience: Duration,
+    needed: Option<Instant>,
+    taken_back: Option<Instant>,
+}
 
-    fn after(ramp: &mut Ramp, gets: usize, millis: u64) -> usize {
-        for _ in 0..gets {
-            ramp.landed(Duration::from_millis(millis));
+impl Doublings {
+    fn none() -> Self {
+        let patience = PATIENCE[0];
+        Self { exponent: 0, doubled: 0, halved: 0, patience, needed: None, taken_back: None }
+    }
+
+    fn of(&self, number: usize) -> usize {
+        let factor = 1_usize.checked_shl(self.exponent.unsigned_abs()).unwrap_or(usize::MAX);
+        if self.exponent < 0 { number / factor } else { number.saturating_mul(factor) }
+    }
+
+    /// All there is was needed at this moment.
+    fn were_needed(&mut self, now: Instant) {
+        self.needed = Some(now);
+    }
+
+    fn double(&mut self, now: Instant) {
+        if self.taken_back.take().is_some_and(|when| now - when < self.patience) {
+            self.patience = PATIENCE[1].min(2 * self.patience);
         }
-        ramp.fell_short();
-        ramp.target()
+        self.exponent += 1;
+        self.doubled += 1;
+        self.needed = Some(now);
     }
 
-    #[test]
-    fn a_near_store_gets_the_least() {
-        let mut ramp = Ramp::new(500.0, 512);
-        assert_eq!(ramp.target(), 16);
-        ramp.landed(Duration::from_millis(2));
-        assert_eq!(ramp.target(), 16);
+    fn halve(&mut self, now: Instant) {
+        self.exponent -= 1;
+        self.halved += 1;
+        self.needed = Some(now);
     }
 
-    #[test]
-    fn a_distant_store_gets_what_latency_and_demand_call_for_as_soon_as_they_are_known() {
-        let mut ramp = Ramp::new(500.0, 512);
-        ramp.landed(Duration::from_millis(80));
-        assert_eq!(ramp.target(), 80);
-        let mut bounded = Ramp::new(500.0, 64);
-        bounded.landed(Duration::from_millis(80));
-        assert_eq!(bounded.target(), 64);
-    }
-
-    #[test]
-    fn a_burst_that_queued_is_not_taken_for_distance() {
-        let mut ramp = Ramp::new(500.0, 512);
-        for millis in 1..200 {
-            ramp.landed(Duration::from_millis(millis));
+    /// Takes back a doubling that nobody has needed for a while, and tells whether it did.
+    fn take_back_if_idle(&mut self, now: Instant) -> bool {
+        let needed = *self.needed.get_or_insert(now);
+        let due = self.exponent > 0 && now - needed >= self.patience;
+        if due {
+            self.halve(now);
+            self.taken_back = Some(now);
         }
-        assert_eq!(ramp.target(), 16);
-    }
-
-    #[test]
-    fn a_store_that_has_become_slower_is_noticed() {
-        let mut ramp = Ramp::new(500.0, 512);
-        ramp.landed(Duration::from_millis(2));
-        for _ in 0..2 * RECENT {
-            ramp.landed(Duration::from_millis(80));
-        }
-        assert_eq!(ramp.target(), 80);
-    }
-
-    #[test]
-    fn falling_short_doubles_until_the_windows_are_full() {
-        let mut ramp = Ramp::new(f64::INFINITY, 100);
-        assert_eq!(after(&mut ramp, 50, 80), 32);
-        assert_eq!(after(&mut ramp, 64, 80), 64);
-        assert_eq!(after(&mut ramp, 128, 85), 100);
-    }
-
-    #[test]
-    fn what_a_bad_moment_called_for_is_given_back_when_all_is_well() {
-        let mut ramp = Ramp::new(500.0, 512);
-        assert_eq!(after(&mut ramp, 50, 4), 32);
-        for _ in 0..=2 * CALM * 32 {
-            ramp.landed(Duration::from_millis(4));
-        }
-        assert_eq!(ramp.target(), 16);
-    }
-
-    #[test]
-    fn a_saturated_store_is_not_pushed_further() {
-        let mut ramp = Ramp::new(f64::INFINITY, 512);
-        assert_eq!(after(&mut ramp, 100, 2), 32);
-        assert_eq!(after(&mut ramp, 100, 4), 32);
-        assert_eq!(after(&mut ramp, 100, 4), 32);
-    }
-
-    #[test]
-    fn the_quick_first_gets_of_an_epoch_are_not_taken_for_room() {
-        let mut ramp = Ramp::new(f64::INFINITY, 512);
-        assert_eq!(after(&mut ramp, 100, 4), 32);
-        for _ in 0..4 {
-            assert_eq!(after(&mut ramp, 100, 8), 32);
-            ramp.epoch_starts();
-            assert_eq!(after(&mut ramp, 32, 1), 32);
-        }
-    }
-
-    #[test]
-    fn nothing_is_learnt_before_the_pipeline_was_full_for_a_while() {
-        let mut ramp = Ramp::new(f64::INFINITY, 512);
-        ramp.fell_short();
-        assert_eq!(ramp.target(), 16);
-        assert_eq!(after(&mut ramp, 31, 80), 16);
-        assert_eq!(after(&mut ramp, 1, 80), 32);
-    }
-
-    #[test]
-    fn what_was_issued_before_a_doubling_says_nothing_about_it() {
-        let mut ramp = Ramp::new(f64::INFINITY, 512);
-        assert_eq!(after(&mut ramp, 32, 2), 32);
-        assert_eq!(after(&mut ramp, 32, 2), 32);
-        assert_eq!(after(&mut ramp, 100, 4), 32);
+        due
     }
 }

@@ -1,20 +1,20 @@
 //! The sliding pipeline: a file that is used makes room for the next.
 //!
 //! Visits are asked for in the order in which batches need them, and any reader's window may take any
-//! of them, so the bound of all is readers × window. It shares with the other ranks of the process:
-//! first batches go first, and GETs that read ahead take turns ([`Turns`]).
+//! of them, so the bound of all is readers × window. With `reader.window` `auto` it shares with the
+//! other ranks of the process: first batches go first, reads take turns, and none is asked for further
+//! ahead than is needed ([`Turns`]).
 
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedrate_dataset::Visit;
-use tokio::sync::oneshot;
 
 use crate::first_batches::Gate;
 use crate::loader::Visits;
 use crate::pipeline::{Pipeline, Room};
-use crate::turns::{Turn, Turns};
+use crate::turns::{Asked, Turns};
 
 pub(crate) struct Sliding {
     visits: Peekable<Visits>,
@@ -24,8 +24,10 @@ pub(crate) struct Sliding {
     window: u64,
     room: Room,
     turns: Arc<Turns>,
-    gate: Gate,
-    has_first_batch: bool,
+    gate: Option<Gate>,
+    has_asked_for_first: bool,
+    /// Nothing but how far ahead it would be keeps the next visit from being asked for.
+    all_asked: bool,
     waits: u64,
 }
 
@@ -46,21 +48,38 @@ impl Sliding {
             room,
             gate: turns.gate(epoch),
             turns,
-            has_first_batch: false,
+            has_asked_for_first: false,
+            all_asked: false,
             waits: 0,
+        }
+    }
+
+    fn first_batch_asked(&mut self) {
+        if !std::mem::replace(&mut self.has_asked_for_first, true) {
+            self.turns.first_batch_asked();
         }
     }
 }
 
 impl Pipeline for Sliding {
-    type Turn = oneshot::Receiver<Turn>;
+    type Turn = Asked;
 
     fn next(&mut self, taken: u64) -> Option<(u64, Visit)> {
-        let visit = self.visits.peek()?;
-        let may_ask = self.asked - self.used < self.window
-            && self.room.has_place_for(visit, taken)
-            && (self.room.batch(visit) == 0 || self.gate.is_open());
-        let visit = self.visits.next_if(|_| may_ask)?;
+        self.all_asked = false;
+        let Some(visit) = self.visits.peek() else {
+            self.first_batch_asked();
+            return None;
+        };
+        let has_room =
+            self.asked - self.used < self.window && self.room.has_place_for(visit, taken);
+        let batch = self.room.batch(visit);
+        let is_near = batch < taken.saturating_add(self.turns.batches_ahead());
+        if batch > 0 {
+            self.first_batch_asked();
+        }
+        let is_open = batch == 0 || self.gate.as_mut().is_none_or(Gate::is_open);
+        self.all_asked = has_room && is_open && !is_near;
+        let visit = self.visits.next_if(|_| has_room && is_open && is_near)?;
         self.asked += 1;
         Some((self.asked - 1, visit))
     }
@@ -70,7 +89,7 @@ impl Pipeline for Sliding {
     }
 
     fn landed(&mut self, _: u64, latency: Duration) {
-        self.turns.landed(latency);
+        self.turns.landed(latency, self.all_asked);
     }
 
     fn go_on(&mut self, _: u64, _: u64) {}
@@ -81,12 +100,6 @@ impl Pipeline for Sliding {
 
     fn used(&mut self, _: u64) {
         self.used += 1;
-    }
-
-    fn batch_made(&mut self) {
-        if !std::mem::replace(&mut self.has_first_batch, true) {
-            self.turns.first_batch_complete();
-        }
     }
 
     /// A rank that had to wait wants more in flight.
@@ -102,13 +115,16 @@ impl Pipeline for Sliding {
     }
 
     async fn changed(&mut self) {
-        self.gate.changed().await;
+        match &mut self.gate {
+            Some(gate) => gate.changed().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
 impl Drop for Sliding {
     /// However the epoch ends, other ranks' gates open.
     fn drop(&mut self) {
-        self.batch_made();
+        self.first_batch_asked();
     }
 }

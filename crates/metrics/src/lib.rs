@@ -14,6 +14,7 @@ compile_error!("Feedrate runs on Linux on x86_64 and aarch64 only.");
 pub mod decode;
 pub mod evaluation;
 pub mod extremes;
+pub mod in_flight;
 pub mod process;
 pub mod record;
 pub mod requests;

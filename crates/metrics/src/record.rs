@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::DecodeSummary;
+use crate::in_flight::InFlight;
 use crate::process::{ProcessUsage, WaitingCpu};
 use crate::requests::RequestSummary;
 use crate::units::{ByteCount, Seconds};
@@ -213,6 +214,9 @@ pub struct ProcessRecord {
     pub host: String,
     /// Its CPU and memory.
     pub usage: ProcessUsage,
+    /// GETs that its training had in flight; `None` where its ranks read one file at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<InFlight>,
 }
 
 /// One epoch over all ranks, in the order of their numbers.

@@ -44,5 +44,5 @@ pub use workload::{
     DataLoader, Dataset, Datatype, Decode, DropCaches, ElementType, Evaluation, Format, Framework,
     GetEngine, Hdf5, LogLevel, Metric, Model, Output, Parallelism, Parquet, ParquetColumn, Payload,
     Pipeline, Profiler, Profiling, RangeSize, Reader, Shuffle, Split, Storage, Target, Time, Train,
-    Transformer, Workflow, Workload,
+    Transformer, Window, Workflow, Workload,
 };

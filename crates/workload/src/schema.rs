@@ -152,6 +152,7 @@ pub(crate) const KEYS: &[(&str, Support)] = &[
     ("reader.file_shuffle", Read),
     ("reader.sample_shuffle", Read),
     ("reader.pipeline", Read),
+    ("reader.window", Read),
     ("reader.payload", Read),
     ("reader.decode", Read),
     ("reader.batch_size_eval", Read),

@@ -574,6 +574,10 @@ pub struct Reader {
     pub odirect: bool,
     /// `reader.pipeline` (ours): in which order a reader keeps files coming.
     pub pipeline: Pipeline,
+    /// `reader.window` (ours): who says how many GETs are in flight. `fixed` where there is no choice:
+    /// without readers, and with the chunked pipeline.
+    #[serde(default)]
+    pub window: Window,
     /// `reader.payload` (ours): what becomes of the bytes.
     pub payload: Payload,
     /// `reader.decode` (ours): whether samples are looked into.
@@ -598,6 +602,18 @@ pub enum Pipeline {
     Sliding,
     /// The reader's files come in chunks: the next chunk is fetched while one is used.
     Chunked,
+}
+
+/// `reader.window`: who says how many GETs are in flight, and how far ahead they are sent. The windows
+/// are bounds either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Window {
+    /// No more than keep the next batches ready, as far as latency, demand and waits tell.
+    #[default]
+    Auto,
+    /// As many as windows, ready batches and the byte budget have room for, as in DLIO.
+    Fixed,
 }
 
 /// `reader.payload`: what becomes of the bytes of a sample.

@@ -7,7 +7,7 @@ use crate::settings::{Choices, Setting, Settings};
 use crate::tree::Value;
 use crate::workload::{
     Compat, DataLoader, Dataset, Decode, Format, Framework, Payload, Pipeline, Reader, Shuffle,
-    Workflow,
+    Window, Workflow,
 };
 
 const DATA_LOADERS: Choices<DataLoader> = Choices {
@@ -23,6 +23,9 @@ const PIPELINES: Choices<Pipeline> = Choices {
     supported: &[("sliding", Pipeline::Sliding), ("chunked", Pipeline::Chunked)],
     not_supported: &[],
 };
+
+const WINDOWS: Choices<Window> =
+    Choices { supported: &[("auto", Window::Auto), ("fixed", Window::Fixed)], not_supported: &[] };
 
 const PAYLOADS: Choices<Payload> = Choices {
     supported: &[("land", Payload::Land), ("discard", Payload::Discard)],
@@ -85,6 +88,7 @@ pub(super) fn reader(
         };
         settings.object_to_value("reader.odirect", text);
     }
+    let pipeline = settings.choice("reader.pipeline", &PIPELINES, Pipeline::Sliding).value;
     Reader {
         data_loader,
         batch_size: settings.whole("reader.batch_size", 1..=u64::from(u32::MAX), 1).value,
@@ -103,7 +107,8 @@ pub(super) fn reader(
             .map(|bytes| bytes.value),
         preprocess_time: time::time(settings, &TimeKeys::PREPROCESS),
         odirect,
-        pipeline: settings.choice("reader.pipeline", &PIPELINES, Pipeline::Sliding).value,
+        pipeline,
+        window: window(settings, pipeline, read_threads),
         payload: settings.choice("reader.payload", &PAYLOADS, Payload::Land).value,
         decode: settings.choice(DECODE, &DECODES, Decode::None).value,
     }
@@ -124,6 +129,24 @@ pub(super) fn check_decode(settings: &mut Settings<'_>, reader: &Reader, simulat
         return;
     };
     settings.object_to_value(DECODE, format!("is full, but {why}"));
+}
+
+/// Who says how many GETs are in flight: there is a choice only where readers have a sliding window.
+fn window(settings: &mut Settings<'_>, pipeline: Pipeline, read_threads: u32) -> Window {
+    const WINDOW: &str = "reader.window";
+    let why_fixed = if read_threads == 0 {
+        Some("reader.read_threads is 0: one file is read at a time, and none ahead")
+    } else if pipeline == Pipeline::Chunked {
+        Some("reader.pipeline is chunked: its readers fetch chunk after chunk, as DLIO's do")
+    } else {
+        None
+    };
+    let default = why_fixed.map_or(Window::Auto, |_| Window::Fixed);
+    let window = settings.choice(WINDOW, &WINDOWS, default).value;
+    if let Some(why) = why_fixed.filter(|_| window == Window::Auto) {
+        settings.object_to_value(WINDOW, format!("is auto, but {why}. Leave it out"));
+    }
+    window
 }
 
 /// The loader, which must be the framework's own or none of its (spec/dlio.md 2.11).

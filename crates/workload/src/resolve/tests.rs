@@ -3,6 +3,7 @@
 use super::*;
 use crate::workload::{
     ColumnType, DataLoader, Decode, Format, Framework, GetEngine, RangeSize, Shuffle, Target, Time,
+    Window,
 };
 
 /// The base workload of the cases.
@@ -514,6 +515,7 @@ fn ranges_and_types_are_checked() {
         ("dataset.dedup_ratio=0", &["accepts a number from 1 to 1000000"]),
         ("dataset.exact_size=1", &["accepts true or false"]),
         ("reader.decode=half", &["accepts none, full"]),
+        ("reader.window=64", &["accepts auto, fixed"]),
         ("storage.storage_options.range_size=65535", &["from 65536 to 5368709120", "auto"]),
         ("storage.storage_options.range_size=5368709121", &["from 65536 to 5368709120"]),
         ("storage.storage_options.range_size=-1", &["0 for no ranges"]),
@@ -843,6 +845,22 @@ fn an_exact_size_is_the_whole_record_length_and_nothing_else() {
         .set("dataset.record_length_bytes=7")
         .set("dataset.record_element_type=float64")
         .refused_with(&[key, "is 7", "8 bytes of one float64"]);
+}
+
+#[test]
+fn who_says_how_many_gets_are_in_flight_is_a_choice_only_where_a_window_slides() {
+    let window = |case: Given| case.accepted().workload.reader.window;
+    assert_eq!(window(b0()), Window::Auto);
+    assert_eq!(window(b0().set("reader.window=fixed")), Window::Fixed);
+    for (no_choice, why) in
+        [("reader.pipeline=chunked", "chunk after chunk"), ("reader.read_threads=0", "one file")]
+    {
+        assert_eq!(window(b0().set(no_choice)), Window::Fixed);
+        assert_eq!(window(b0().set(no_choice).set("reader.window=fixed")), Window::Fixed);
+        b0().set(no_choice)
+            .set("reader.window=auto")
+            .refused_with(&["--set reader.window=auto: reader.window: is auto, but ", why]);
+    }
 }
 
 #[test]
