@@ -26,3 +26,4 @@ mod stores;
 mod support;
 mod sweep;
 mod timing;
+mod verdicts;
