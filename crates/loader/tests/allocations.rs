@@ -7,9 +7,10 @@
 //! takes one allocation, the box of its future, which is not counted here.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -57,6 +58,8 @@ struct Instantly {
     files: MemoryStore,
     file_bytes: u64,
     gets: AtomicU64,
+    /// Where the buffers lie that it was given, once that is asked for.
+    buffers: Mutex<Option<BTreeSet<usize>>>,
 }
 
 impl Instantly {
@@ -77,6 +80,9 @@ impl Store for Instantly {
         Box::pin(async move {
             let fetched = self.answer(range);
             into.resize(fetched.bytes as usize, 0);
+            if let Some(buffers) = &mut *self.buffers.lock().unwrap() {
+                buffers.insert(into.as_ptr().addr());
+            }
             Ok(fetched)
         })
     }
@@ -134,7 +140,9 @@ struct Rig {
 
 impl Rig {
     fn new(options: &[&str]) -> Self {
-        let workload = workload(options);
+        // What is read ahead is a small part of an epoch.
+        let small = ["storage.storage_options.prefetch_window=8"];
+        let workload = workload(&[options, &small].concat());
         let dataset = &workload.dataset;
         let format = FileFormat::new(dataset, Split::Train).unwrap();
         let layout = feedrate_dataset::Layout::new(dataset, Split::Train, "", format.files());
@@ -147,7 +155,12 @@ impl Rig {
             runtime.block_on(files.put(&layout.key(file), Bytes::from(bytes))).unwrap();
         }
         let file_bytes = format.file_len(0);
-        let store = Arc::new(Instantly { files, file_bytes, gets: AtomicU64::new(0) });
+        let store = Arc::new(Instantly {
+            files,
+            file_bytes,
+            gets: AtomicU64::new(0),
+            buffers: Mutex::default(),
+        });
         let cut = format.cut();
         let source = Arc::new(Source {
             store: Arc::<Instantly>::clone(&store),
@@ -164,8 +177,9 @@ impl Rig {
         Self { workload, store, source, runtime }
     }
 
-    /// Allocations and time for each GET of a loader in steady state, without what the store takes.
-    fn for_each_get(&self) -> (f64, Duration) {
+    /// Of a loader in steady state: allocations and time for each GET, without what the store takes, and
+    /// how many buffers it goes on with and how many pieces it can hold.
+    fn steady_state(&self) -> (f64, Duration, usize, u64) {
         let schedule = Schedule::new(&self.workload, 1).unwrap();
         let pieces = self.source.piece_sizes(true);
         let limits = Limits::new(&self.workload, Split::Train, &pieces, ByteCount(1 << 28), 1);
@@ -188,7 +202,11 @@ impl Rig {
         };
         // Until the buffers are there, and the files' footers.
         take(schedule.steps / 2);
-        take(schedule.steps / 4)
+        let (allocations, time) = take(schedule.steps / 4);
+        *self.store.buffers.lock().unwrap() = Some(BTreeSet::new());
+        take(schedule.steps / 8);
+        let buffers = self.store.buffers.lock().unwrap().take().map_or(0, |buffers| buffers.len());
+        (allocations, time, buffers, limits.most_pieces_held(batch, &pieces))
     }
 }
 
@@ -215,15 +233,20 @@ fn a_get_in_steady_state_takes_few_allocations() {
     ];
     // Its key, its turn where that does not come at once, and a part of what a batch takes; of a piece
     // that comes by many ranges each takes a part of all that.
-    for (what, options, most) in
-        [("file", &files[..], 3.0), ("range of a row group", &groups[..], 0.5)]
+    for (what, options, most, gets_a_piece) in
+        [("file", &files[..], 3.0, 1), ("range of a row group", &groups[..], 0.5, 34)]
     {
         for payload in ["land", "discard"] {
             let payload_option = format!("reader.payload={payload}");
             let rig = Rig::new(&[options, &[&payload_option]].concat());
-            let (allocations, time) = rig.for_each_get();
-            println!("{what}, {payload}: {allocations:.2} allocations, {time:?}");
+            let (allocations, time, buffers, pieces) = rig.steady_state();
+            println!(
+                "{what}, {payload}: {allocations:.2} allocations, {time:?}; {buffers} buffers"
+            );
             assert!(allocations < most, "{allocations} for each {what} with payload {payload}");
+            // The batch that the rank holds is none that waits for it.
+            let in_use = (pieces + rig.workload.reader.batch_size) * gets_a_piece;
+            assert!(buffers as u64 <= in_use, "{buffers} buffers, {in_use} in use at most");
         }
     }
 }
