@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use crate::config::Options;
@@ -123,6 +123,19 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// with fewer threads.
 const MAX_THREADS: usize = 64;
 
+/// Connections that may wait to be accepted; the system may allow fewer. All readers of all accelerators
+/// connect in the moment in which an epoch begins, and one that finds no place tries again after a whole
+/// second.
+const BACKLOG: u32 = 4096;
+
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // The port of a server that has just ended can be used again at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 impl Server {
     /// Checks the options, opens the store, starts a thread for each CPU that this process may use, and
     /// binds the address. Must be called on a tokio runtime with I/O and time, on which only the accepting
@@ -131,7 +144,7 @@ impl Server {
         let (listen, grace) = (options.listen, options.grace);
         let failed = |source| StartError::Listen { address: listen, source };
         let service = Arc::new(Service::new(options).await?);
-        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let listener = listen_on(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopping) = watch::channel(());
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
@@ -195,6 +208,15 @@ mod tests {
         let error =
             Server::bind(Options { listen, ..options("hush") }).await.unwrap_err().to_string();
         assert!(error.contains(&listen.to_string()) && error.contains("another port"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn many_clients_find_a_place_at_once() {
+        let server = Server::bind(options("hush")).await.unwrap();
+        // Nobody accepts yet, so all of them have to wait in the queue.
+        let connect = |_| std::net::TcpStream::connect_timeout(&server.address, ACCEPT_PAUSE * 20);
+        let clients: Result<Vec<_>, _> = (0..600).map(connect).collect();
+        clients.unwrap();
     }
 
     #[tokio::test]
