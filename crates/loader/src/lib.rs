@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Everything left of `ready` belongs to one asynchronous task, the `feeder`, so its state needs no
-//! lock; `ready` is a bounded queue that the rank's thread blocks on. When the next GET may go out is
+//! lock; the reads themselves are done by tasks that it hands them to, the `readers`. `ready` is a bounded
+//! queue that the rank's thread blocks on. When the next GET may go out is
 //! the one thing that the two values of `reader.pipeline` decide differently: `Pipeline` is the trait,
 //! `Sliding` and `Chunked` are the two. Batches, their samples and their order are the same in both.
 //!
@@ -29,6 +30,9 @@
 //! `chunked` is the way of DLIO's S3 loader, with none of these refinements: readers that fetch chunk
 //! after chunk, each for itself; the ready bound and the byte budget are the same. Its module tells
 //! the rest.
+//!
+//! Each batch knows how it came together, so that what a rank waited for it can be told apart: held back
+//! by a bound, by failed attempts, before the first byte, in transfer, in work on samples ([`Batch::waited`]).
 //!
 //! With `reader.preprocess_time` a reader works on each sample before its batch is ready; the module
 //! `preprocessing` tells how.
