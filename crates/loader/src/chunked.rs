@@ -24,10 +24,11 @@
 //!   get it. Two batches of the budget are kept free for the files of the next batch, which are asked
 //!   for in any case.
 //!
-//! Each reader is on its own: nothing waits for other ranks' first batches or turns.
+//! Each reader is on its own: nothing waits for other ranks' first batches or turns, and turns are
+//! [`fixed`](Turns::fixed).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::Ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use feedrate_dataset::Visit;
@@ -36,12 +37,15 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::loader::Visits;
 use crate::pipeline::{Pipeline, Room};
+use crate::turns::{Place, Turns};
 
 pub(crate) struct Chunked {
     dealer: Dealer,
     readers: Vec<Reader>,
     chunk: u64,
     room: Room,
+    /// Notes what is in flight.
+    turns: Arc<Turns>,
     /// Visits that readers have used and that are not yet in their last batch, and since when.
     in_use: BTreeMap<u64, std::time::Instant>,
 }
@@ -55,6 +59,7 @@ impl Chunked {
         chunk: u64,
         stagger: Duration,
         room: Room,
+        turns: Arc<Turns>,
     ) -> Self {
         let now = Instant::now();
         let reader = |place| Reader::new(now + stagger.saturating_mul(place));
@@ -63,6 +68,7 @@ impl Chunked {
             readers: (0..readers).map(reader).collect(),
             chunk,
             room,
+            turns,
             in_use: BTreeMap::new(),
         }
     }
@@ -89,7 +95,7 @@ impl Chunked {
 }
 
 impl Pipeline for Chunked {
-    type Turn = Ready<()>;
+    type Turn = Place;
 
     fn next(&mut self, taken: u64) -> Option<(u64, Visit)> {
         let now = Instant::now();
@@ -118,8 +124,8 @@ impl Pipeline for Chunked {
         Some((number, visit))
     }
 
-    fn turn(&mut self, _: &Visit) -> Self::Turn {
-        std::future::ready(())
+    fn turn(&mut self, visit: &Visit) -> Self::Turn {
+        self.turns.ask(self.room.batch(visit))
     }
 
     fn landed(&mut self, number: u64, _: Duration) {

@@ -24,8 +24,8 @@
 //!   dropped the batch. Files of the next batch are let through regardless, so a batch that is larger
 //!   than the budget still comes together; [`Limits`] raises the budget to two batches for that;
 //! - its **turn**: windows are upper bounds, not targets. Among all ranks of the process first batches
-//!   go first, then earlier batches before later ones, and no more at a time than latency and demand
-//!   call for ([`Turns`]).
+//!   go first, then earlier batches before later ones, and no more at a time, and no further ahead, than
+//!   latency and demand call for ([`Turns`]). With `reader.window` `fixed` there are no turns.
 //!
 //! `chunked` is the way of DLIO's S3 loader, with none of these refinements: readers that fetch chunk
 //! after chunk, each for itself; the ready bound and the byte budget are the same. Its module tells

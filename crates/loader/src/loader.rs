@@ -107,7 +107,9 @@ impl Loader {
                 let room = self.room(self.limits.two_batches.0);
                 // The clock that readers start by is the runtime's.
                 let inside = self.runtime.enter();
-                let chunked = Chunked::new(visits, self.limits.readers, chunk, stagger, room);
+                let turns = Arc::clone(&self.turns);
+                let readers = self.limits.readers;
+                let chunked = Chunked::new(visits, readers, chunk, stagger, room, turns);
                 drop(inside);
                 self.feed(chunked);
             }

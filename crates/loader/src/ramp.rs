@@ -32,11 +32,11 @@ use std::time::Duration;
 use feedrate_metrics::units::Seconds;
 use tokio::time::Instant;
 
-/// GETs that are let go in any case.
-const LEAST: usize = 16;
+/// GETs that are let go in any case: four for each of two cores, which are busy with as many.
+const LEAST: usize = 8;
 /// GETs that are let go before the first of them has landed. A near store needs fewer; to find out that
 /// one is distant takes a whole latency.
-const FIRST: usize = 64;
+const FIRST: usize = 32;
 /// What latency and demand call for is a mean; as much again rides out the slower reads.
 const HEADROOM: f64 = 2.0;
 /// How many times as many files must land in a second for twice as many in flight to be worth it.

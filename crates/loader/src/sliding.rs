@@ -14,7 +14,7 @@ use feedrate_dataset::Visit;
 use crate::first_batches::Gate;
 use crate::loader::Visits;
 use crate::pipeline::{Pipeline, Room};
-use crate::turns::{Asked, Turns};
+use crate::turns::{Place, Turns};
 
 pub(crate) struct Sliding {
     visits: Peekable<Visits>,
@@ -62,7 +62,7 @@ impl Sliding {
 }
 
 impl Pipeline for Sliding {
-    type Turn = Asked;
+    type Turn = Place;
 
     fn next(&mut self, taken: u64) -> Option<(u64, Visit)> {
         self.all_asked = false;

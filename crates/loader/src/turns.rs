@@ -60,16 +60,16 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Turn(Option<Arc<Turns>>);
 
-/// A turn that was asked for. There is none when the loaders are gone.
+/// A place in the line of those who asked for a turn. There is none when the loaders are gone.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Place {
     /// It came at once.
     Granted(Option<Turn>),
     /// It will come.
     Waiting(oneshot::Receiver<Turn>),
 }
 
-impl Future for Asked {
+impl Future for Place {
     type Output = Option<Turn>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -81,13 +81,6 @@ impl Future for Asked {
 }
 
 impl Turns {
-    /// For `ranks` ranks, which take turns. What their accelerators consume in a second is known, but
-    /// not how long their steps take: they may read as far ahead as the windows allow.
-    pub fn new(ranks: u32, files_per_second: f64, most: usize) -> Arc<Self> {
-        let demand = Demand { pieces_per_second: files_per_second, ..Demand::endless(most) };
-        Self::auto(ranks, demand)
-    }
-
     /// For `ranks` ranks, which take turns.
     pub fn auto(ranks: u32, demand: Demand) -> Arc<Self> {
         Self::with(demand, Some(ranks))
@@ -139,7 +132,7 @@ impl Turns {
 
     /// Asks for a turn for a file that `batch` (from 0, within the epoch) needs. Asking decides the
     /// order; the turn may come later.
-    pub(crate) fn ask(self: &Arc<Self>, batch: u64) -> Asked {
+    pub(crate) fn ask(self: &Arc<Self>, batch: u64) -> Place {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.asked += 1;
@@ -152,12 +145,12 @@ impl Turns {
             if state.in_flight >= ramp.target() {
                 let (grant, granted) = oneshot::channel();
                 state.waiting.insert((batch, state.asked), grant);
-                return Asked::Waiting(granted);
+                return Place::Waiting(granted);
             }
         }
         state.in_flight += 1;
         self.note(state, now);
-        Asked::Granted(Some(Turn(Some(Arc::clone(self)))))
+        Place::Granted(Some(Turn(Some(Arc::clone(self)))))
     }
 
     /// A read took `latency` to its last byte. `all_asked` is whether its rank has asked for everything
@@ -260,7 +253,7 @@ mod tests {
 
     const MILLI: Duration = Duration::from_millis(1);
 
-    fn granted(asked: &mut Asked) -> Option<Turn> {
+    fn granted(asked: &mut Place) -> Option<Turn> {
         let mut context = Context::from_waker(std::task::Waker::noop());
         match Pin::new(asked).poll(&mut context) {
             Poll::Ready(turn) => Some(turn.expect("the turns are still there")),
@@ -270,9 +263,9 @@ mod tests {
 
     /// Turns for a store that is near, of which all are taken, and those who took them.
     fn all_taken() -> (Arc<Turns>, Vec<Turn>) {
-        let turns = Turns::new(1, 1.0, 100);
+        let turns = Turns::auto(1, Demand::endless(100));
         turns.landed(MILLI, false);
-        let taken = (0..16).map(|_| granted(&mut turns.ask(1)).unwrap()).collect();
+        let taken = (0..8).map(|_| granted(&mut turns.ask(1)).unwrap()).collect();
         assert!(granted(&mut turns.ask(0)).is_none());
         (turns, taken)
     }
@@ -309,27 +302,27 @@ mod tests {
 
     #[test]
     fn a_turn_that_was_granted_and_never_picked_up_is_given_back() {
-        let turns = Turns::new(1, 1.0, 100);
+        let turns = Turns::auto(1, Demand::endless(100));
         drop(turns.ask(1));
         assert_eq!(turns.lock().in_flight, 0);
     }
 
     #[test]
     fn before_anything_has_landed_a_distant_store_is_possible() {
-        let turns = Turns::new(1, 1.0, 100);
+        let turns = Turns::auto(1, Demand::endless(100));
         let asked: Vec<_> = (0..100).map(|_| turns.ask(1)).collect();
-        assert_eq!(turns.lock().in_flight, 64);
+        assert_eq!(turns.lock().in_flight, 32);
         drop(asked);
     }
 
     #[test]
     fn large_pieces_that_come_by_several_gets_take_fewer_turns() {
-        let turns = Turns::auto(1, Demand { gets_per_piece: 8, ..Demand::endless(100) });
+        let turns = Turns::auto(1, Demand { gets_per_piece: 4, ..Demand::endless(100) });
         turns.landed(MILLI, false);
         let _first = [turns.ask(1), turns.ask(1)];
         assert!(granted(&mut turns.ask(1)).is_none());
         let intervals: Vec<_> = turns.in_flight().series.intervals().collect();
-        assert!(intervals.iter().any(|one| one.most == 16), "{intervals:?}");
+        assert!(intervals.iter().any(|one| one.most == 8), "{intervals:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use feedrate_dataset::{FileFormat, Plan};
-use feedrate_loader::{BufferPool, Columns, Known, Limits, Loader, Source, Turns, Work};
+use feedrate_loader::{BufferPool, Columns, Demand, Known, Limits, Loader, Source, Turns, Work};
 use feedrate_metrics::units::ByteCount;
 use feedrate_storage::{Fetched, Listed, MemoryStore, ObjectKey, Store, StoreError};
 use feedrate_workload::testing::workload;
@@ -183,7 +183,7 @@ impl Rig {
         let schedule = Schedule::new(&self.workload, 1).unwrap();
         let pieces = self.source.piece_sizes(true);
         let limits = Limits::new(&self.workload, Split::Train, &pieces, ByteCount(1 << 28), 1);
-        let turns = Turns::new(1, f64::INFINITY, limits.most_pieces_ahead() as usize);
+        let turns = Turns::auto(1, Demand::endless(limits.most_pieces_ahead() as usize));
         let runtime = self.runtime.handle().clone();
         let batch = schedule.batch_size;
         let mut loader = Loader::new(Arc::clone(&self.source), limits, batch, None, turns, runtime);

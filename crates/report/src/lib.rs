@@ -43,7 +43,8 @@ pub use nodes::{NodeFacts, Nodes, NodesError};
 pub use origin::{ConfiguredValue, Origin, Store, shell_word};
 pub use rebuild::{Rebuilt, compare, rebuild};
 pub use run::{
-    Breakdown, EvaluationFigures, NodeFigures, RankFigure, RunFigures, RunReport, Skipped, WaitShares,
+    Breakdown, Course, EvaluationFigures, InFlightFigures, NodeFigures, RankFigure, RunFigures,
+    RunReport, Skipped, WaitShares,
 };
 pub use study::{Series, Study};
 pub use sweep::{ProcessFacts, Sweep, SweepRun};

@@ -5,6 +5,7 @@ mod breakdown;
 mod cpu;
 mod extremes;
 mod figures;
+mod in_flight;
 mod nodes;
 pub(crate) mod phase;
 mod waits;
@@ -26,6 +27,8 @@ pub(crate) use cpu::phases_section;
 pub use extremes::RankFigure;
 pub(crate) use figures::per_gib;
 pub use figures::{EvaluationFigures, Percentiles, RunFigures, Skipped};
+pub(crate) use in_flight::in_flight_section;
+pub use in_flight::{Course, InFlightFigures};
 pub use nodes::NodeFigures;
 pub use waits::WaitShares;
 pub(crate) use words::{cache_drops_in_words, compat_in_words, get_engine_in_words};
@@ -205,6 +208,9 @@ impl fmt::Display for RunReport {
             text::fixed(last.max, 2),
             text::fixed(first.p50, 2),
         )?;
+        if let Some(in_flight) = &figures.in_flight {
+            writeln!(f, "  in flight      {}", in_flight.in_words())?;
+        }
         if let Some(decoding) = figures.decoding_in_words() {
             writeln!(f, "  decoding       {decoding}")?;
         }

@@ -27,3 +27,4 @@ mod support;
 mod sweep;
 mod timing;
 mod verdicts;
+mod window;

@@ -13,10 +13,11 @@ use std::thread;
 use bytes::Bytes;
 use feedrate_dataset::Plan;
 use feedrate_storage::{ObjectKey, Store};
-use feedrate_workload::{Schedule, Shuffle, Split, Workload};
+use feedrate_workload::{Schedule, Shuffle, Split, Window, Workload};
 use proptest::prelude::*;
 
 use super::*;
+use crate::ramp::Demand;
 use crate::testing::{NEVER, PausedRuntime, WatchedStore, source, workload};
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -52,7 +53,7 @@ impl Rig {
             source: source(&workload, Split::Train, &store, false),
             store,
             schedule: Schedule::new(&workload, ranks).unwrap(),
-            turns: Turns::new(ranks, f64::INFINITY, window(&workload) * ranks as usize),
+            turns: turns(&workload, ranks),
             workload,
             process_budget: AMPLE,
         }
@@ -147,8 +148,14 @@ impl Rig {
     }
 }
 
-fn window(workload: &Workload) -> usize {
-    (workload.reader.read_threads * workload.storage.prefetch_window).max(1) as usize
+fn turns(workload: &Workload, ranks: u32) -> Arc<Turns> {
+    let Workload { reader, storage, .. } = workload;
+    let window = (reader.read_threads * storage.prefetch_window).max(1);
+    let demand = Demand::endless((window * ranks) as usize);
+    match reader.window {
+        Window::Auto => Turns::auto(ranks, demand),
+        Window::Fixed => Turns::fixed(demand),
+    }
 }
 
 fn index(key: &ObjectKey) -> u64 {
@@ -397,7 +404,7 @@ fn dropping_the_loader_cancels_its_reads() {
     let held = Arc::clone(&loader.held);
     rig.start(&mut loader, 0);
     rig.runtime.pass(MILLI);
-    assert_eq!(rig.store.seen().in_flight, 64);
+    assert_eq!(rig.store.seen().in_flight, 32);
     assert_eq!(held.bytes(), 64 * rig.file_bytes());
     drop(loader);
     rig.runtime.pass(MILLI);

@@ -256,7 +256,7 @@ fn a_near_store_is_asked_for_no_more_than_keeps_it_busy() {
     for ranks in [1, 4, 8, 16, 22] {
         let outcome = retinanet(ranks).run(Store::near());
         assert!(outcome.au > 99.9, "{ranks} ranks: {outcome:?}");
-        assert_eq!(outcome.settled_at(), 16, "{ranks} ranks: {outcome:?}");
+        assert_eq!(outcome.settled_at(), 8, "{ranks} ranks: {outcome:?}");
         assert_eq!(outcome.most_ahead, super::AHEAD, "{ranks} ranks");
     }
 }
@@ -271,7 +271,7 @@ fn a_distant_store_is_asked_for_what_latency_and_demand_call_for() {
             let first = 2 * millis * MILLI + retinanet(ranks).step / 2;
             assert!(outcome.first <= first, "{ranks} ranks, {millis} ms: {outcome:?}");
             let busy = f64::from(millis) / 1e3 * (ranks * 24) as f64 / 0.04755;
-            let expected = ((2.0 * busy) as usize).max(16);
+            let expected = ((2.0 * busy) as usize).max(8);
             assert_eq!(outcome.settled_at(), expected, "{ranks} ranks, {millis} ms: {outcome:?}");
         }
     }
@@ -292,8 +292,8 @@ fn where_most_reads_are_slower_than_the_quickest_more_are_let_go() {
 #[test]
 fn a_saturated_store_is_not_pushed() {
     let near = retinanet(32).run(Store::near());
-    assert_eq!(near.settled_at(), 16, "{near:?}");
-    assert!(near.targets.iter().all(|target| *target <= 32), "{near:?}");
+    assert_eq!(near.settled_at(), 8, "{near:?}");
+    assert!(near.targets.iter().all(|target| *target <= 16), "{near:?}");
     // Twice as much as it can bring: what latency and demand call for would be four times what
     // keeps it busy.
     let training = Training { steps: 1000, ..retinanet(32) };
@@ -330,7 +330,7 @@ fn steps_that_take_no_time_fill_small_windows_of_a_distant_store() {
     let mut simulation = Simulation::new(training, Store::distant(20 * MILLI));
     simulation.ramp = Ramp::new(Demand::endless(128));
     let outcome = simulation.run();
-    assert_eq!(outcome.targets[0], 16, "{outcome:?}");
+    assert_eq!(outcome.targets[0], 8, "{outcome:?}");
     assert_eq!(outcome.settled_at(), 128, "{outcome:?}");
 }
 
@@ -359,5 +359,5 @@ fn hiccups_are_ridden_out_and_what_a_long_one_called_for_is_given_back() {
     let waited: Duration = long.waits.iter().sum();
     assert!(waited < 300 * MILLI, "{long:?}");
     assert!(long.most_ahead >= 400 * MILLI, "{long:?}");
-    assert_eq!(long.targets.last(), Some(&16), "{long:?}");
+    assert_eq!(long.targets.last(), Some(&8), "{long:?}");
 }

@@ -16,7 +16,7 @@ use feedrate_metrics::verdict::{Verdict, verdict};
 use serde::{Deserialize, Serialize};
 
 use super::phase::PhaseFigures;
-use super::{Breakdown, NodeFigures, RankFigure, RunReport};
+use super::{Breakdown, InFlightFigures, NodeFigures, RankFigure, RunReport};
 use crate::text::{UNKNOWN, counted, numbers, pass, percent, plus_minus, rate};
 
 /// What is computed from a run's record. Field names are the keys of `sweep.json`'s runs and of the
@@ -93,6 +93,9 @@ pub struct RunFigures {
     /// Each of them, that of rank 0 first.
     #[serde(default)]
     pub per_node: Vec<NodeFigures>,
+    /// GETs in flight, and who decided on their number; `None` where one file is read at a time.
+    #[serde(default)]
+    pub in_flight: Option<InFlightFigures>,
     /// What was decoded; `None` where nothing was.
     #[serde(default)]
     pub decoded: Option<DecodeSummary>,
@@ -229,6 +232,7 @@ impl RunFigures {
             fastest_rank,
             nodes: Some(report.nodes.count() as u32),
             per_node: NodeFigures::of(report),
+            in_flight: InFlightFigures::of(record),
             decoded: Some(record.decoded).filter(|decoded| decoded.pieces > 0),
             breakdown: Breakdown::of(record),
             retries_by_kind: record.requests.retries.clone(),

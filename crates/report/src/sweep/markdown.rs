@@ -12,8 +12,8 @@ use feedrate_workload::{
 
 use super::{Sweep, SweepRun};
 use crate::run::{
-    Percentiles, cache_drops_in_words, compat_in_words, get_engine_in_words, per_gib,
-    phases_section,
+    Percentiles, cache_drops_in_words, compat_in_words, get_engine_in_words, in_flight_section,
+    per_gib, phases_section,
 };
 use crate::table::Table;
 use crate::text::{UNKNOWN, counted, fixed, grouped, numbers, pass, percent, rate, short, time};
@@ -49,6 +49,8 @@ impl Sweep {
         page += &self.time_section();
         page += &self.ranks_section();
         page += &self.latency_section();
+        let in_flight = self.runs.iter().map(|run| (run.np, run.figures.in_flight.as_ref()));
+        page += &in_flight_section(&in_flight.collect::<Vec<_>>());
         page += &self.endpoints_section();
         page += &self.cost_section();
         page += &self.nodes_section();

@@ -1,7 +1,6 @@
 use feedrate_metrics::units::Seconds;
 
 use super::*;
-use crate::ramp::Demand;
 
 /// A rank that is kept from nothing but by its turns.
 fn rig(turns: Arc<Turns>, ranks: u32) -> Rig {

@@ -115,7 +115,7 @@ fn a_file_that_waits_for_its_turn_is_queued() {
     let options = ["dataset.num_files_train=8", "reader.batch_size=4"];
     let mut rig = slow(&options, |_| DELAYS);
     // Two at a time, once first batches are there.
-    rig.turns = Turns::new(1, f64::INFINITY, 2);
+    rig.turns = Turns::auto(1, Demand::endless(2));
     let mut loader = rig.loader();
     rig.start(&mut loader, 0);
     let first = loader.next_batch().unwrap().course;
