@@ -8,6 +8,7 @@ use hyper::body::{Body as _, Incoming};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, HttpError, HttpResponse, S3Error, S3ErrorCode};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 
 use crate::access_log::{AccessLog, Entry};
 use crate::body::{OnSent, ReplyBody, RequestBody, discard};
@@ -30,6 +31,11 @@ pub(crate) struct Service {
     gets: Option<GetLog>,
     log: Option<AccessLog>,
 }
+
+/// From here on, the body of an answer waits until the thread has worked on all other requests that have
+/// arrived. Copying it into the socket drives everything else out of the core's caches; so those requests
+/// are worked on while code and data are still there, and then the bodies are sent one behind the other.
+const LARGE_BODY_BYTES: u64 = 64 << 10;
 
 /// Below this path the server talks about itself. `_` can be in no bucket's name.
 const OWN_PATHS: &str = "/_feedrate/";
@@ -112,6 +118,9 @@ impl Service {
         }
         if let Some(entry) = &mut entry {
             entry.answered(response.status());
+        }
+        if response.body().size_hint().lower() >= LARGE_BODY_BYTES {
+            yield_now().await;
         }
         let on_sent = OnSent { in_flight, entry };
         Ok(response.map(|body| ReplyBody::new(body, Arc::clone(&self.counters), on_sent)))
