@@ -143,6 +143,7 @@ fn reading_ahead_of_a_slow_consumer_stays_within_the_byte_budget() {
         "dataset.data_folder=data/large",
         "dataset.record_length_bytes=1048576",
         "train.computation_time=0.06",
+        "reader.window=fixed",
     ];
     place.feedrate("datagen t0.yaml --files 96").set(&large).on(&server).succeeds();
     let (unbounded, _) = peak_mib("run t0.yaml --files 96", &large);
