@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -76,11 +76,11 @@ impl Connection {
     ) -> Result<(), Unsent> {
         self.request.clear();
         write_head(&mut self.request);
+        // All that came before is used: the whole buffer is there for an early answer.
+        (self.start, self.end) = (0, 0);
         let (mut head, mut body) = (0, body);
-        while head < self.request.len() || !body.is_empty() {
-            let sent = poll_fn(|context| self.poll_send(context, head, body)).await;
-            match sent {
-                Ok(Sent::Some(0)) => break,
+        loop {
+            match poll_fn(|context| self.poll_send(context, head, body)).await {
                 Ok(Sent::Some(bytes)) => {
                     let of_head = bytes.min(self.request.len() - head);
                     head += of_head;
@@ -88,36 +88,35 @@ impl Connection {
                 }
                 Err(error) if head == 0 => return Err(Unsent(error)),
                 // Behind an error, too, an answer may lie in the socket already.
-                Ok(Sent::Answered) | Err(_) => return Ok(()),
+                Ok(Sent::All | Sent::Answered) | Err(_) => return Ok(()),
             }
         }
-        let flushed = poll_fn(|context| Pin::new(&mut self.stream).poll_flush(context)).await;
-        drop(flushed);
-        Ok(())
     }
 
-    /// Sends some of what is left: of the head from `head` on, then of the body.
+    /// Sends some of what is left: of the head from `head` on, then of the body, then what TLS holds
+    /// back.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         head: usize,
         body: &[u8],
     ) -> Poll<io::Result<Sent>> {
-        let rest = &self.request[head..];
-        let next = if rest.is_empty() { body } else { rest };
-        if let Poll::Ready(sent) = Pin::new(&mut self.stream).poll_write(context, next) {
-            return Poll::Ready(sent.map(Sent::Some));
+        let mut stream = Pin::new(&mut self.stream);
+        let sent = match (&self.request[head..], body) {
+            ([], []) => stream.as_mut().poll_flush(context).map_ok(|()| Sent::All),
+            ([], rest) | (rest, _) => match stream.as_mut().poll_write(context, rest) {
+                Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                sent => sent.map_ok(Sent::Some),
+            },
+        };
+        if sent.is_ready() {
+            return sent;
         }
         // The server does not take more at the moment: perhaps since it has said all it had to say.
         let mut early = ReadBuf::new(&mut self.buffer[self.end..]);
-        match Pin::new(&mut self.stream).poll_read(context, &mut early) {
-            Poll::Ready(Ok(())) => {
-                self.end += early.filled().len();
-                Poll::Ready(Ok(Sent::Answered))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => Poll::Pending,
-        }
+        ready!(stream.poll_read(context, &mut early))?;
+        self.end += early.filled().len();
+        Poll::Ready(Ok(Sent::Answered))
     }
 
     /// Waits for the head of the answer and leaves it in [`answer`](Self::answer), what was read of the
@@ -193,6 +192,8 @@ impl Connection {
 enum Sent {
     /// So many bytes further.
     Some(usize),
+    /// To the end.
+    All,
     /// The server has begun to answer, or has closed its side.
     Answered,
 }
