@@ -127,6 +127,7 @@ impl<P: Pipeline> Feeder<P> {
                 read = self.readers.next() => self.land(read?),
                 () = self.ready.more_taken(taken) => {
                     taken = self.ready.taken();
+                    drop(self.ready.used());
                     self.pipeline.waited(self.ready.waits());
                 }
                 () = self.pipeline.changed() => {}

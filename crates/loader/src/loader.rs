@@ -143,6 +143,14 @@ impl Loader {
     ///
     /// An error ends the epoch. Batches that were complete before it come first.
     pub fn next_batch(&mut self) -> Result<Batch, LoadError> {
+        let batch = self.take_batch();
+        self.read_on();
+        batch
+    }
+
+    /// As [`next_batch`](Self::next_batch), but readers do not hear of it before [`read_on`](Self::read_on)
+    /// is called.
+    pub fn take_batch(&mut self) -> Result<Batch, LoadError> {
         let batch = match &mut self.state {
             State::Idle => Err(LoadError::Exhausted),
             State::Alone(alone) => alone.next_batch(&self.source, self.batch_size, &self.runtime),
@@ -152,6 +160,23 @@ impl Loader {
             self.end_epoch();
         }
         batch
+    }
+
+    /// Lets readers go on behind the batch that was taken last. To wake them takes a rank some time, which
+    /// is nothing lost when the moment is noted from which it computes.
+    pub fn read_on(&self) {
+        if let State::Feeding { ready, .. } = &self.state {
+            ready.tell_feeder();
+        }
+    }
+
+    /// Takes back a batch that the rank has used, whose memory is for the batches to come. It is taken
+    /// apart beside the reads and not by the rank, for which others wait at the barrier.
+    pub fn give_back(&self, batch: Batch) {
+        match &self.state {
+            State::Feeding { ready, .. } => ready.give_back(batch),
+            State::Idle | State::Alone(_) => drop(batch),
+        }
     }
 
     /// Drops the pipeline and cancels what is in flight.

@@ -27,6 +27,8 @@ pub(crate) struct Ready {
 struct State {
     /// Each with the moment from which it is ready, where that is not at once.
     batches: VecDeque<(Batch, Option<Instant>)>,
+    /// What the rank has given back.
+    used: Vec<Batch>,
     waits: u64,
     failed: Option<LoadError>,
 }
@@ -44,10 +46,29 @@ impl Ready {
         self.changed.notify_one();
     }
 
+    /// Leaves a batch that the rank has used to the feeder, to be taken apart when the next one is
+    /// taken.
+    pub(crate) fn give_back(&self, batch: Batch) {
+        self.lock().used.push(batch);
+    }
+
+    /// What was given back.
+    pub(crate) fn used(&self) -> Vec<Batch> {
+        std::mem::take(&mut self.lock().used)
+    }
+
     /// The next batch; blocks until there is one.
     pub(crate) fn take(&self) -> Result<Batch, LoadError> {
         let mut state = self.lock();
-        state.waits += u64::from(self.taken() > 0 && state.batches.is_empty());
+        if state.batches.is_empty() {
+            state.waits += u64::from(self.taken() > 0);
+            // The rank has time, and what it gave back may be what keeps the next batch waiting.
+            let used = std::mem::take(&mut state.used);
+            drop(state);
+            drop(used);
+            self.tell_feeder();
+            state = self.lock();
+        }
         loop {
             if let Some((batch, ready)) = state.batches.pop_front() {
                 let left = ready.map(|ready| ready.saturating_duration_since(Instant::now()));
@@ -57,7 +78,6 @@ impl Ready {
                     thread::sleep(left);
                 }
                 self.taken.fetch_add(1, Ordering::Release);
-                self.feeder.wake();
                 return Ok(batch);
             }
             if let Some(error) = state.failed.take() {
@@ -67,12 +87,18 @@ impl Ready {
         }
     }
 
+    /// Lets the feeder see what was taken and given back. To wake it takes time, and perhaps the CPU, so
+    /// this is for when the rank has nothing better to do.
+    pub(crate) fn tell_feeder(&self) {
+        self.feeder.wake();
+    }
+
     /// Batches that the rank has taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Returns when the rank has taken more than `taken` batches. One task may wait at a time.
+    /// Returns when the rank has taken more than `taken` batches and told so. One task may wait at a time.
     pub(crate) async fn more_taken(&self, taken: u64) {
         poll_fn(|context| {
             self.feeder.register(context.waker());

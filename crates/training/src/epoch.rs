@@ -87,11 +87,11 @@ impl Accelerator {
             let wait = taken - asked;
             waited += batch.waited(wait);
             let worked = batch.last_byte().map_or(0.0, |last| last.elapsed().as_secs_f64());
+            self.loader.read_on();
             let (drawn, computed) = self.compute(taken, spinning);
             samples += batch.samples();
             bytes += batch.arrived();
-            // Its memory is for the batches to come, also while this rank waits for others.
-            drop(batch);
+            self.loader.give_back(batch);
             let met = meet_others(computed)?;
             let step = StepRecord {
                 wait,
@@ -136,7 +136,7 @@ pub(crate) fn train(
     waiting: &Waiting,
     step_done: impl FnMut(&StepRecord),
 ) -> Result<Finished, Stopped> {
-    let next_batch = |loader: &mut Loader| waiting.during(|| loader.next_batch());
+    let next_batch = |loader: &mut Loader| waiting.during(|| loader.take_batch());
     let meet = |_| world.barrier().map(|()| Moment::now());
     let pass = accelerator.pass(visits, world.spinning(), next_batch, meet, step_done)?;
     world.barrier()?;
@@ -175,7 +175,7 @@ pub(crate) fn evaluate(
     spinning: &Spinning,
 ) -> Result<Evaluation, Stopped> {
     let Pass { start, started, end, ended, steps, samples, bytes, .. } =
-        accelerator.pass(visits, spinning, Loader::next_batch, Ok, |_| {})?;
+        accelerator.pass(visits, spinning, Loader::take_batch, Ok, |_| {})?;
     accelerator.loader.end_epoch();
     Ok(Evaluation { start, end, duration: ended - started, steps, samples, bytes })
 }
