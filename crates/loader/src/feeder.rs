@@ -73,6 +73,8 @@ pub(crate) struct Feeder<P: Pipeline> {
     /// Samples that are in batches, complete or being assembled.
     assembled: u64,
     batches_made: u64,
+    /// Always empty: where the rank's used batches are put to be taken apart.
+    used: Vec<Batch>,
 }
 
 impl<P: Pipeline> Feeder<P> {
@@ -105,6 +107,7 @@ impl<P: Pipeline> Feeder<P> {
             worked_on: None,
             assembled: 0,
             batches_made: 0,
+            used: Vec::new(),
         }
     }
 
@@ -127,7 +130,7 @@ impl<P: Pipeline> Feeder<P> {
                 read = self.readers.next() => self.land(read?),
                 () = self.ready.more_taken(taken) => {
                     taken = self.ready.taken();
-                    drop(self.ready.used());
+                    self.ready.take_apart(&mut self.used);
                     self.pipeline.waited(self.ready.waits());
                 }
                 () = self.pipeline.changed() => {}

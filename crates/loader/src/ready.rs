@@ -52,9 +52,11 @@ impl Ready {
         self.lock().used.push(batch);
     }
 
-    /// What was given back.
-    pub(crate) fn used(&self) -> Vec<Batch> {
-        std::mem::take(&mut self.lock().used)
+    /// Takes apart what was given back. `emptied` is empty, and is kept by the caller so that its memory
+    /// serves the next ones.
+    pub(crate) fn take_apart(&self, emptied: &mut Vec<Batch>) {
+        std::mem::swap(&mut self.lock().used, emptied);
+        emptied.clear();
     }
 
     /// The next batch; blocks until there is one.
@@ -63,11 +65,12 @@ impl Ready {
         if state.batches.is_empty() {
             state.waits += u64::from(self.taken() > 0);
             // The rank has time, and what it gave back may be what keeps the next batch waiting.
-            let used = std::mem::take(&mut state.used);
+            let mut used = std::mem::take(&mut state.used);
             drop(state);
-            drop(used);
+            used.clear();
             self.tell_feeder();
             state = self.lock();
+            state.used = used;
         }
         loop {
             if let Some((batch, ready)) = state.batches.pop_front() {
