@@ -15,10 +15,9 @@
 //! behind which others wait count.
 //!
 //! **Ahead.** So much time before a rank takes a batch its files are asked for; it outlasts a short
-//! hiccup of the store or the host. A rank that falls short although all that it might have was asked for
-//! was overtaken by a longer one, and the time is doubled, until it is longer than the slowest read took.
-//! What is asked for further ahead goes behind everything that is needed earlier, so this costs nothing
-//! but memory.
+//! hiccup of the store or the host. If a rank falls short and a read took about as long or longer, the
+//! time is doubled until it is longer than that. What is asked for further ahead goes behind everything
+//! that is needed earlier, so this costs nothing but memory.
 //!
 //! Doublings are taken back when nobody has fallen short for a while, and the while doubles each time
 //! that proves to have been too soon.
@@ -45,8 +44,8 @@ const GAIN: f64 = 1.15;
 const ROUND: (usize, Duration) = (256, Duration::from_millis(100));
 /// How far ahead files are asked for at first.
 const AHEAD: Duration = Duration::from_millis(200);
-/// Ranks that fall short within so much of each other suffer from the same hiccup.
-const HICCUP: Duration = Duration::from_millis(250);
+/// So much longer than the slowest read files are asked for ahead: they also wait for their turn.
+const SLACK: f64 = 4.0 / 3.0;
 /// How long nobody must have fallen short before a doubling is taken back, and before one that was
 /// futile is tried again; at first, and at most.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(1)];
@@ -100,8 +99,7 @@ pub(crate) struct Ramp {
     patience: Duration,
     ahead: Doublings,
     most_ahead: Duration,
-    deepened: Option<Instant>,
-    /// The slowest read since then that nobody waited for from the beginning.
+    /// The slowest read since a rank last fell short.
     slowest: Duration,
 }
 
@@ -119,7 +117,6 @@ impl Ramp {
             patience: PATIENCE[0],
             ahead: Doublings::none(),
             most_ahead: AHEAD,
-            deepened: None,
             slowest: Duration::ZERO,
         }
     }
@@ -164,6 +161,7 @@ impl Ramp {
     /// An epoch starts with nothing in flight.
     pub(crate) fn epoch_starts(&mut self, now: Instant) {
         self.round = Round::default();
+        self.slowest = Duration::ZERO;
         self.at_a_time.were_needed(now);
         self.ahead.were_needed(now);
     }
@@ -173,10 +171,8 @@ impl Ramp {
     pub(crate) fn landed(&mut self, now: Instant, latency: Duration, waiting: bool, urgent: bool) {
         self.quickest = Some(self.quickest.map_or(latency, |quickest| quickest.min(latency)));
         self.latency += NEWEST * (latency.as_secs_f64() - self.latency);
+        self.slowest = self.slowest.max(latency);
         self.missed |= urgent;
-        if !urgent {
-            self.slowest = self.slowest.max(latency);
-        }
         if self.ahead.take_back_if_idle(now) {
             self.slowest = Duration::ZERO;
         }
@@ -195,21 +191,16 @@ impl Ramp {
         }
     }
 
-    /// A rank had to wait for a batch. `all_asked` is whether it held nobody back that not more may be
-    /// asked for at a time, but that it may not be asked for further ahead.
-    pub(crate) fn fell_short(&mut self, now: Instant, all_asked: bool) {
+    /// A rank had to wait for a batch.
+    pub(crate) fn fell_short(&mut self, now: Instant) {
         self.missed = true;
         self.at_a_time.were_needed(now);
         self.ahead.were_needed(now);
-        if all_asked && self.deepened.is_none_or(|when| now - when > HICCUP) {
+        while self.ahead() < self.slowest.mul_f64(SLACK) {
             self.ahead.double(now);
-            while self.ahead() < self.slowest {
-                self.ahead.double(now);
-            }
-            self.most_ahead = self.most_ahead.max(self.ahead());
-            self.deepened = Some(now);
-            self.slowest = Duration::ZERO;
         }
+        self.most_ahead = self.most_ahead.max(self.ahead());
+        self.slowest = Duration::ZERO;
     }
 
     /// A round is over, in which so many files a second landed.

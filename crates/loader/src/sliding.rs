@@ -26,8 +26,6 @@ pub(crate) struct Sliding {
     turns: Arc<Turns>,
     gate: Option<Gate>,
     has_asked_for_first: bool,
-    /// Nothing but how far ahead it would be keeps the next visit from being asked for.
-    all_asked: bool,
     waits: u64,
 }
 
@@ -49,7 +47,6 @@ impl Sliding {
             gate: turns.gate(epoch),
             turns,
             has_asked_for_first: false,
-            all_asked: false,
             waits: 0,
         }
     }
@@ -65,7 +62,6 @@ impl Pipeline for Sliding {
     type Turn = Place;
 
     fn next(&mut self, taken: u64) -> Option<(u64, Visit)> {
-        self.all_asked = false;
         let Some(visit) = self.visits.peek() else {
             self.first_batch_asked();
             return None;
@@ -78,7 +74,6 @@ impl Pipeline for Sliding {
             self.first_batch_asked();
         }
         let is_open = batch == 0 || self.gate.as_mut().is_none_or(Gate::is_open);
-        self.all_asked = has_room && is_open && !is_near;
         let visit = self.visits.next_if(|_| has_room && is_open && is_near)?;
         self.asked += 1;
         Some((self.asked - 1, visit))
@@ -89,7 +84,7 @@ impl Pipeline for Sliding {
     }
 
     fn landed(&mut self, _: u64, latency: Duration) {
-        self.turns.landed(latency, self.all_asked);
+        self.turns.landed(latency);
     }
 
     fn go_on(&mut self, _: u64, _: u64) {}
@@ -102,7 +97,7 @@ impl Pipeline for Sliding {
         self.used += 1;
     }
 
-    /// A rank that had to wait wants more in flight.
+    /// A rank that had to wait wants more in flight, or further ahead.
     fn waited(&mut self, waits: u64) {
         if waits > self.waits {
             self.turns.fell_short();

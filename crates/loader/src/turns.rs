@@ -49,9 +49,6 @@ struct State {
     /// Reads that wait, by the batch that needs them, then in the order in which they were asked for.
     waiting: BTreeMap<(u64, u64), oneshot::Sender<Turn>>,
     asked: u64,
-    /// Since a rank last fell short there was a moment in which all was there that may be asked for
-    /// ahead.
-    rested: bool,
     began: Option<Instant>,
     series: Series,
 }
@@ -97,7 +94,6 @@ impl Turns {
             in_flight: 0,
             waiting: BTreeMap::new(),
             asked: 0,
-            rested: false,
             began: None,
             series: Series::default(),
         };
@@ -153,12 +149,10 @@ impl Turns {
         Place::Granted(Some(Turn(Some(Arc::clone(self)))))
     }
 
-    /// A read took `latency` to its last byte. `all_asked` is whether its rank has asked for everything
-    /// that it may ask for ahead.
-    pub(crate) fn landed(self: &Arc<Self>, latency: Duration, all_asked: bool) {
+    /// A read took `latency` to its last byte.
+    pub(crate) fn landed(self: &Arc<Self>, latency: Duration) {
         let mut state = self.lock();
         let first = state.waiting.first_key_value().map(|((batch, _), _)| *batch);
-        state.rested |= all_asked && first.is_none();
         let Some(ramp) = &mut state.ramp else { return };
         ramp.landed(Instant::now(), latency, first.is_some(), first == Some(0));
         self.look_ahead(&state);
@@ -168,9 +162,8 @@ impl Turns {
     /// A rank had to wait for a batch, not its first.
     pub(crate) fn fell_short(self: &Arc<Self>) {
         let mut state = self.lock();
-        let rested = std::mem::take(&mut state.rested);
         let Some(ramp) = &mut state.ramp else { return };
-        ramp.fell_short(Instant::now(), rested);
+        ramp.fell_short(Instant::now());
         self.look_ahead(&state);
         self.grant(state);
     }
@@ -264,7 +257,7 @@ mod tests {
     /// Turns for a store that is near, of which all are taken, and those who took them.
     fn all_taken() -> (Arc<Turns>, Vec<Turn>) {
         let turns = Turns::auto(1, Demand::endless(100));
-        turns.landed(MILLI, false);
+        turns.landed(MILLI);
         let taken = (0..8).map(|_| granted(&mut turns.ask(1)).unwrap()).collect();
         assert!(granted(&mut turns.ask(0)).is_none());
         (turns, taken)
@@ -318,7 +311,7 @@ mod tests {
     #[test]
     fn large_pieces_that_come_by_several_gets_take_fewer_turns() {
         let turns = Turns::auto(1, Demand { gets_per_piece: 4, ..Demand::endless(100) });
-        turns.landed(MILLI, false);
+        turns.landed(MILLI);
         let _first = [turns.ask(1), turns.ask(1)];
         assert!(granted(&mut turns.ask(1)).is_none());
         let intervals: Vec<_> = turns.in_flight().series.intervals().collect();
@@ -328,7 +321,7 @@ mod tests {
     #[test]
     fn nobody_waits_where_windows_are_fixed() {
         let turns = Turns::fixed(Demand::endless(100));
-        turns.landed(MILLI, true);
+        turns.landed(MILLI);
         turns.fell_short();
         let asked: Vec<_> = (0..100).map(|batch| granted(&mut turns.ask(batch)).unwrap()).collect();
         assert!(turns.gate(1).is_none());
@@ -365,10 +358,10 @@ mod tests {
             (learnt(&turns).quickest, learnt(&turns).wanted_per_second),
             (None, Some(500.0))
         );
-        turns.landed(20 * MILLI, false);
+        turns.landed(20 * MILLI);
         turns.fell_short();
         assert_eq!(learnt(&turns).batches_ahead, Some(2));
-        turns.landed(700 * MILLI, true);
+        turns.landed(500 * MILLI);
         turns.fell_short();
         let Learnt { quickest, batches_ahead, most_batches_ahead, .. } = learnt(&turns);
         assert_eq!(quickest, Some(Seconds(0.02)));

@@ -125,9 +125,6 @@ struct Simulation {
     asked: Vec<usize>,
     /// Files of each batch that have landed, for each rank.
     landed: Vec<Vec<usize>>,
-    /// Nothing but how far ahead it would be keeps a rank from asking for more.
-    all_asked: bool,
-    rested: bool,
 }
 
 impl Simulation {
@@ -149,8 +146,6 @@ impl Simulation {
             waiting: BTreeMap::new(),
             asked: vec![0; training.ranks],
             landed: vec![vec![0; training.steps]; training.ranks],
-            all_asked: false,
-            rested: false,
         }
     }
 
@@ -163,7 +158,7 @@ impl Simulation {
         for taken in 0..steps {
             let asked = self.now;
             self.ask(taken);
-            let short = self.landed.iter().filter(|landed| landed[taken] < batch).count();
+            let short = self.landed.iter().any(|landed| landed[taken] < batch);
             while self.landed.iter().any(|landed| landed[taken] < batch) {
                 self.land(taken);
             }
@@ -171,9 +166,8 @@ impl Simulation {
                 first = self.now - asked;
             } else {
                 waits[2 * taken / (steps + 1)] += self.now - asked;
-                for _ in 0..short {
-                    let rested = std::mem::take(&mut self.rested);
-                    self.ramp.fell_short(self.now, rested);
+                if short {
+                    self.ramp.fell_short(self.now);
                 }
             }
             self.ask(taken + 1);
@@ -197,7 +191,6 @@ impl Simulation {
         let ahead = if fixed { steps } else { batches.clamp(2, steps) };
         let (by_depth, by_window) = ((taken + ahead) * batch, taken * batch + window);
         let end = by_depth.min(by_window).min(steps * batch);
-        self.all_asked = by_depth <= by_window;
         for (rank, asked) in self.asked.iter_mut().enumerate() {
             while *asked < end {
                 *self.waiting.entry((*asked / batch, rank)).or_default() += 1;
@@ -245,7 +238,6 @@ impl Simulation {
         self.now = self.now.max(at);
         self.landed[rank][batch] += 1;
         let first = self.waiting.first_key_value().map(|((batch, _), _)| *batch);
-        self.rested |= self.all_asked && first.is_none();
         self.ramp.landed(self.now, self.now - sent, first.is_some(), first == Some(0));
         self.ask(taken);
     }
