@@ -25,7 +25,6 @@
 #[cfg(test)]
 mod simulation;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use feedrate_metrics::units::Seconds;
@@ -38,13 +37,17 @@ const LEAST: usize = 8;
 const FIRST: usize = 32;
 /// What latency and demand call for is a mean; as much again rides out the slower reads.
 const HEADROOM: f64 = 2.0;
-/// How many times as many files must land in a second for twice as many in flight to be worth it.
-const GAIN: f64 = 1.15;
+/// With twice as many in flight this many times as many files must land in a second to be worth it: what
+/// other programs do to the rate is less.
+const GAIN: f64 = 1.25;
+/// With half as many in flight no less than this share of them must land in a second.
+const LOSS: f64 = 0.95;
 /// A round of measuring has twice as many landings as are in flight, and so many or lasts so long.
 const ROUND: (usize, Duration) = (256, Duration::from_millis(100));
 /// How far ahead files are asked for at first.
 const AHEAD: Duration = Duration::from_millis(200);
-/// So much longer than the slowest read files are asked for ahead: they also wait for their turn.
+/// So much longer than the slowest read files are asked for ahead, since they also wait for their turn;
+/// and so many more than Little's law says may be in flight before any is taken back.
 const SLACK: f64 = 4.0 / 3.0;
 /// How long nobody must have fallen short before a doubling is taken back, and before one that was
 /// futile is tried again; at first, and at most.
@@ -92,11 +95,13 @@ pub(crate) struct Ramp {
     round: Round,
     /// A rank fell short in this round, or waits for its first batch.
     missed: bool,
-    /// Files that land in a second, by the doublings that they were measured with.
-    rates: BTreeMap<i32, f64>,
-    /// When they are measured anew, and how long they will hold after that.
-    known_until: Option<Instant>,
-    patience: Duration,
+    /// Files that landed in a second before the number was doubled, which is on trial.
+    doubled_from: Option<f64>,
+    /// Files that have to land in a second for the number to stay halved.
+    halved_from: Option<f64>,
+    /// Doubling was futile, and halving harmful, not long ago.
+    futile: Rest,
+    harmful: Rest,
     ahead: Doublings,
     most_ahead: Duration,
     /// The slowest read since a rank last fell short.
@@ -112,9 +117,10 @@ impl Ramp {
             at_a_time: Doublings::none(),
             round: Round::default(),
             missed: false,
-            rates: BTreeMap::new(),
-            known_until: None,
-            patience: PATIENCE[0],
+            doubled_from: None,
+            halved_from: None,
+            futile: Rest::none(),
+            harmful: Rest::none(),
             ahead: Doublings::none(),
             most_ahead: AHEAD,
             slowest: Duration::ZERO,
@@ -177,12 +183,11 @@ impl Ramp {
             self.slowest = Duration::ZERO;
         }
         let in_flight = self.demand.pieces_per_second * self.latency;
-        if GAIN * in_flight > (self.target() / 2) as f64 {
+        if SLACK * in_flight > (self.target() / 2) as f64 {
             // By Little's law: with half as many, files would land more slowly than they are consumed.
             self.at_a_time.were_needed(now);
         } else if self.at_a_time.take_back_if_idle(now) {
-            self.rates.clear();
-            self.round = Round::default();
+            self.begin_anew();
         }
         self.round.landed(now, waiting, self.target());
         if let Some(rate) = self.round.rate(self.target()) {
@@ -205,30 +210,55 @@ impl Ramp {
 
     /// A round is over, in which so many files a second landed.
     fn measured(&mut self, now: Instant, rate: f64) {
-        let doublings = self.at_a_time.exponent;
-        let here = self.rates.get(&doublings).map_or(rate, |before| f64::midpoint(*before, rate));
-        self.rates.insert(doublings, here);
         if !std::mem::take(&mut self.missed) {
             return;
         }
-        if self.known_until.is_some_and(|until| now >= until) {
-            self.rates.retain(|other, _| *other == doublings);
-            self.known_until = None;
-        }
-        let [below, above] = [-1, 1].map(|step| self.rates.get(&(doublings + step)).copied());
-        if below.is_some_and(|below| here < GAIN * below) {
+        let doubled_from = self.doubled_from.take();
+        if doubled_from.is_some_and(|before| rate < GAIN * before) {
+            self.futile.begin(now);
             self.at_a_time.halve(now);
-            self.known_until.get_or_insert(now + self.patience);
-            self.patience = PATIENCE[1].min(2 * self.patience);
-        } else if self.target() < self.demand.most && above.is_none_or(|above| above > GAIN * here)
-        {
+            self.begin_anew();
+        } else if self.halved_from.is_some_and(|before| rate < LOSS * before) {
+            self.harmful.begin(now);
             self.at_a_time.double(now);
-        } else if below.is_none() && self.target() > self.least(LEAST) {
+            self.begin_anew();
+        } else if self.target() < self.demand.most && self.futile.is_over(now) {
+            self.at_a_time.double(now);
+            self.begin_anew();
+            self.doubled_from = Some(rate);
+        } else if self.target() > self.least(LEAST) && self.harmful.is_over(now) {
             self.at_a_time.halve(now);
-        } else {
-            return;
+            self.begin_anew();
+            self.halved_from = Some(rate);
         }
+    }
+
+    /// The number has changed: nothing is known of what this one brings.
+    fn begin_anew(&mut self) {
+        (self.doubled_from, self.halved_from) = (None, None);
         self.round = Round::default();
+    }
+}
+
+/// A time in which something is not tried again; each is twice as long as the one before.
+#[derive(Debug)]
+struct Rest {
+    until: Option<Instant>,
+    next: Duration,
+}
+
+impl Rest {
+    fn none() -> Self {
+        Self { until: None, next: PATIENCE[0] }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.until = Some(now + self.next);
+        self.next = PATIENCE[1].min(2 * self.next);
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now >= until)
     }
 }
 

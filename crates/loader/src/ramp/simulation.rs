@@ -22,6 +22,8 @@ struct Store {
     service: Duration,
     /// No server begins with anything in this time, counted from the beginning.
     stall: Range<Duration>,
+    /// How many times as long as otherwise a service takes that begins in the n-th 20 ms.
+    slowdown: fn(u32) -> u32,
 }
 
 impl Store {
@@ -32,12 +34,22 @@ impl Store {
             servers: usize::MAX,
             service: Duration::ZERO,
             stall: Duration::ZERO..Duration::ZERO,
+            slowdown: |_| 1,
         }
     }
 
     /// Two cores that are busy with a GET for 0.17 ms: enough for 23 accelerators of RetinaNet.
     fn near() -> Self {
         Self { servers: 2, service: MILLI.mul_f64(0.17), ..Self::distant(MILLI / 10) }
+    }
+
+    /// The same two cores, of which other programs take half or all but an eighth, now and again for as
+    /// long as 60 ms.
+    fn near_and_shared() -> Self {
+        let slowdown = |slot: u32| {
+            [1, 1, 2, 1, 8, 1, 1, 2][(slot / 3).wrapping_mul(0x9e37_79b9) as usize >> 29]
+        };
+        Self { slowdown, ..Self::near() }
     }
 
     /// One of a hundred GETs takes ten times as long as the others.
@@ -213,7 +225,7 @@ impl Simulation {
 
     /// When a GET that is sent now lands.
     fn lands(&mut self) -> Instant {
-        let Store { way, servers, service, stall } = &mut self.store;
+        let Store { way, servers, service, stall, slowdown } = &mut self.store;
         let mut begins = self.now + way(&mut self.draw);
         if stall.contains(&(begins - self.began)) {
             begins = self.began + stall.end;
@@ -227,9 +239,13 @@ impl Simulation {
             {
                 begins = free;
             }
-            self.busy.push(Reverse(begins + *service));
         }
-        begins + *service
+        let slot = (begins - self.began).as_millis() / 20;
+        let ends = begins + *service * slowdown(slot as u32);
+        if *servers < usize::MAX {
+            self.busy.push(Reverse(ends));
+        }
+        ends
     }
 
     /// The next GET lands.
@@ -293,6 +309,18 @@ fn a_saturated_store_is_not_pushed() {
     let fixed = training.with_fixed_windows().run(Store::of_disks());
     assert!(outcome.au > 0.98 * fixed.au, "{outcome:?} for {}", fixed.au);
     assert!((100..330).contains(&outcome.settled_at()), "{outcome:?}");
+}
+
+#[test]
+fn what_other_programs_do_to_the_rate_is_not_taken_for_room() {
+    for ranks in [8, 12, 16, 24] {
+        let training = Training { steps: 2000, ..retinanet(ranks) };
+        let outcome = training.run(Store::near_and_shared());
+        let fixed = training.with_fixed_windows().run(Store::near_and_shared());
+        assert!(outcome.au > 0.99 * fixed.au, "{ranks} ranks: {} for {outcome:?}", fixed.au);
+        assert!(outcome.settled_at() <= 16, "{ranks} ranks: {outcome:?}");
+        assert!(outcome.targets.iter().all(|target| *target <= 64), "{ranks} ranks: {outcome:?}");
+    }
 }
 
 #[test]
