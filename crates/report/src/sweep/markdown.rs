@@ -7,7 +7,7 @@ use std::path::Path;
 use feedrate_metrics::units::ByteCount;
 use feedrate_metrics::verdict::Verdict;
 use feedrate_workload::{
-    CHUNKED_GETS_IN_FLIGHT, Compat, DataLoader, Payload, Pipeline, Shuffle, Workload,
+    CHUNKED_GETS_IN_FLIGHT, Compat, DataLoader, Payload, Pipeline, Shuffle, Window, Workload,
 };
 
 use super::{Sweep, SweepRun};
@@ -814,9 +814,14 @@ fn pipeline_in_words(workload: &Workload) -> String {
         return "none: no readers, nothing is read ahead".to_owned();
     }
     match reader.pipeline {
-        Pipeline::Sliding => {
-            format!("sliding, window of {} files for each reader", storage.prefetch_window)
-        }
+        Pipeline::Sliding => format!(
+            "sliding, window of {} files for each reader, {}",
+            storage.prefetch_window,
+            match reader.window {
+                Window::Auto => "filled as far as is needed (reader.window: auto)",
+                Window::Fixed => "filled at once (reader.window: fixed)",
+            }
+        ),
         Pipeline::Chunked => format!(
             "chunked, {} files a chunk, at most {} GETs in flight for each reader, {}",
             storage.prefetch_window,
@@ -844,7 +849,14 @@ fn reading_ahead(workload: &Workload) -> String {
     match workload.reader.pipeline {
         Pipeline::Sliding => format!(
             "It keeps up to {window} of them in flight or ready: a file that is used makes room for \
-             the next. GETs are sent in the order in which batches need them."
+             the next. GETs are sent in the order in which batches need them{}",
+            match workload.reader.window {
+                Window::Auto => {
+                    ", over all accelerators of a process, and only as many as keep the next batches \
+                     ready."
+                }
+                Window::Fixed => ", as soon as there is room.",
+            }
         ),
         Pipeline::Chunked => {
             let stagger = if storage.stagger_workers {
