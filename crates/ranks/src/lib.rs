@@ -46,7 +46,7 @@ pub trait World: Send + Sync + fmt::Debug {
     /// each node.
     fn leads_node(&self) -> bool;
 
-    /// Which ranks of this process may spin; its barrier goes by that, too.
+    /// Whether the ranks of this process may spin; its barrier goes by that.
     fn spinning(&self) -> &Arc<Spinning>;
 
     /// Returns when all ranks have called it.

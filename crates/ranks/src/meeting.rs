@@ -2,8 +2,8 @@
 //!
 //! They meet at a word of memory that the kernel can wait on (a futex): whoever comes last changes
 //! it and wakes the others, who then run without taking a lock, so that no rank that is slow to get a
-//! CPU back holds up the rest. The kernel is asked only where somebody sleeps: where there are CPUs
-//! for all ranks, those that wait look at the word for a while before they do ([`Spinning`]).
+//! CPU back holds up the rest. The kernel is asked only where somebody sleeps: where CPUs are idle,
+//! those that wait look at the word for a while before they do ([`Spinning`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -54,7 +54,7 @@ impl Meeting {
         self.size
     }
 
-    /// Who of them may spin.
+    /// Whether they may spin.
     pub(crate) fn spinning(&self) -> &Arc<Spinning> {
         &self.spinning
     }
@@ -75,7 +75,9 @@ impl Meeting {
             self.wake_all();
             return Ok(());
         }
-        self.spin(before);
+        if self.spinning.is_allowed() {
+            self.spinning.until(|| self.word.load(Ordering::Acquire) != before);
+        }
         loop {
             let now = self.word.load(Ordering::Acquire);
             if (now ^ before) & !ABORTED != 0 {
@@ -87,16 +89,6 @@ impl Meeting {
             // Returns at once when the word is not `now` any more; any other early return is as good.
             let _ = futex::wait(&self.word, futex::Flags::PRIVATE, now, None);
             self.asleep.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Looks for a while whether the word is still as `before`, if there are CPUs for all who may wait:
-    /// with fewer, whoever spins keeps those from coming that it waits for.
-    fn spin(&self, before: u32) {
-        if self.spinning.allowed() >= self.size - 1
-            && let Some(place) = self.spinning.place()
-        {
-            place.spin_until(|| self.word.load(Ordering::Acquire) != before);
         }
     }
 
@@ -133,10 +125,10 @@ mod tests {
 
     const NOTHING: fn() -> Result<(), Aborted> = || Ok(());
 
-    /// A meeting of `size` threads of which as many may spin.
-    fn meeting(size: u32, spinners: u32) -> Meeting {
+    /// A meeting of `size` threads that may spin or not.
+    fn meeting(size: u32, spins: bool) -> Meeting {
         let meeting = Meeting::new(size);
-        meeting.spinning.allow(spinners);
+        meeting.spinning.allow(spins);
         meeting
     }
 
@@ -159,24 +151,18 @@ mod tests {
 
     #[test]
     fn nobody_leaves_before_all_have_come_whether_they_spin_or_sleep() {
-        for (size, spinners) in [(1, 0), (2, 0), (2, 1), (3, 2), (5, 1)] {
-            meet_often(&meeting(size, spinners), 500);
+        for (size, spins) in [(1, true), (2, false), (2, true), (5, false), (5, true)] {
+            let meeting = meeting(size, spins);
+            meet_often(&meeting, 300);
+            assert_eq!(meeting.spinning.spent() > Duration::ZERO, spins && size > 1);
         }
     }
 
     #[test]
-    fn nobody_spins_where_some_must_sleep() {
-        let meeting = meeting(3, 1);
-        meet_often(&meeting, 50);
-        assert_eq!(meeting.spinning.spent(), Duration::ZERO);
-    }
-
-    #[test]
     fn a_failure_ends_those_who_spin_and_those_who_sleep() {
-        for (spinners, delay) in
-            [(1, Duration::ZERO), (1, Duration::from_millis(5)), (0, Duration::ZERO)]
-        {
-            let meeting = meeting(2, spinners);
+        let milli = Duration::from_millis(5);
+        for (spins, delay) in [(true, Duration::ZERO), (true, milli), (false, milli)] {
+            let meeting = meeting(2, spins);
             let failure = Aborted { rank: 1, host: None, cause: "disk on fire".to_owned() };
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| meeting.meet(NOTHING));
@@ -190,7 +176,6 @@ mod tests {
                 assert!(aborted.elapsed() < Duration::from_secs(5));
             });
             assert_eq!(meeting.meet(NOTHING), Err(failure));
-            assert!(spinners == 0 || meeting.spinning.place().is_some(), "the place is free again");
         }
     }
 }

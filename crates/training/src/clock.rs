@@ -4,7 +4,6 @@ use std::ops::Sub;
 use std::time::Duration;
 
 use feedrate_metrics::units::Seconds;
-use feedrate_ranks::spinning::{LONGEST_SPIN, Spinning};
 use rustix::io::Errno;
 use rustix::thread::ClockId;
 use rustix::time::{Timespec, clock_gettime};
@@ -24,23 +23,6 @@ impl Moment {
         Self(self.0 + (span.0 * 1e9).round() as i64)
     }
 
-    /// Waits to this moment, which is `ahead` by so much, or has passed. A wait that is [`SHORT`] ends in
-    /// spinning where there is a place for that: waking up takes as long as a part of it that counts.
-    pub(crate) fn wait_until(self, ahead: Seconds, spinning: &Spinning) {
-        // Without a place it is not woken twice, so it is asked for before the sleep.
-        let place = if ahead <= SHORT { spinning.place() } else { None };
-        if let Some(place) = place {
-            let spin = Seconds::from(LONGEST_SPIN);
-            if ahead > spin {
-                self.after(Seconds(-spin.0)).sleep_until();
-            }
-            if place.spin_until(|| Self::now() >= self) {
-                return;
-            }
-        }
-        self.sleep_until();
-    }
-
     /// Sleeps to this moment; returns at once when it has passed.
     pub(crate) fn sleep_until(self) {
         let deadline = Timespec { tv_sec: self.0 / 1_000_000_000, tv_nsec: self.0 % 1_000_000_000 };
@@ -49,9 +31,6 @@ impl Moment {
         {}
     }
 }
-
-/// The longest wait that may end in spinning.
-pub(crate) const SHORT: Seconds = Seconds(1e-3);
 
 impl Sub for Moment {
     type Output = Seconds;
@@ -123,37 +102,6 @@ mod tests {
             start.after(Seconds(f64::from(millis) / 1e3)).sleep_until();
             assert!(Moment::now() >= start.after(Seconds(f64::from(millis) / 1e3)));
         }
-    }
-
-    #[test]
-    fn a_wait_never_ends_early_whether_it_ends_in_spinning_or_not() {
-        wake_exactly();
-        for places in [0, 1] {
-            let spinning = Spinning::default();
-            spinning.allow(places);
-            for micros in [0, 5, 79, 81, 375, 1_000, 1_001, 3_000] {
-                let ahead = Seconds(f64::from(micros) / 1e6);
-                let deadline = Moment::now().after(ahead);
-                let before = spinning.spent();
-                deadline.wait_until(ahead, &spinning);
-                assert!(Moment::now() >= deadline, "{micros} µs");
-                let spins = places > 0 && micros <= 1_000;
-                assert_eq!(spinning.spent() > before, spins, "{micros} µs, {places} places");
-            }
-        }
-    }
-
-    #[test]
-    fn one_that_has_no_place_sleeps() {
-        let spinning = Spinning::default();
-        spinning.allow(1);
-        let taken = spinning.place();
-        let ahead = Seconds(0.000_375);
-        let deadline = Moment::now().after(ahead);
-        deadline.wait_until(ahead, &spinning);
-        assert!(Moment::now() >= deadline);
-        drop(taken);
-        assert_eq!(spinning.spent(), Duration::ZERO);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use feedrate_loader::{Batch, LoadError, Loader, Times};
 use feedrate_metrics::process::meminfo;
 use feedrate_metrics::record::{BlockRecord, Evaluation, RankEpoch, Stamp, StepRecord, WaitParts};
 use feedrate_metrics::units::{ByteCount, Seconds};
-use feedrate_ranks::spinning::Spinning;
 use feedrate_ranks::{Aborted, World};
 
 use crate::clock::Moment;
 use crate::waiting::Waiting;
+use crate::waits::Waits;
 
 /// Steps that memory is reserved for before the clock starts; more would be far beyond any real run.
 const MOST_STEPS_RESERVED: u64 = 1 << 20;
@@ -67,7 +67,7 @@ impl Accelerator {
     fn pass(
         &mut self,
         visits: impl Iterator<Item = Visit> + Send + 'static,
-        spinning: &Spinning,
+        waits: &mut Waits,
         mut next_batch: impl FnMut(&mut Loader) -> Result<Batch, LoadError>,
         mut meet_others: impl FnMut(Moment) -> Result<Moment, Aborted>,
         mut step_done: impl FnMut(&StepRecord),
@@ -88,7 +88,7 @@ impl Accelerator {
             waited += batch.waited(wait);
             let worked = batch.last_byte().map_or(0.0, |last| last.elapsed().as_secs_f64());
             self.loader.read_on();
-            let (drawn, computed) = self.compute(taken, spinning);
+            let (drawn, computed) = self.compute(taken, waits);
             samples += batch.samples();
             bytes += batch.arrived();
             self.loader.give_back(batch);
@@ -110,12 +110,12 @@ impl Accelerator {
     }
 
     /// Computes from `taken` on. Returns the drawn time and when it was over.
-    fn compute(&mut self, taken: Moment, spinning: &Spinning) -> (Seconds, Moment) {
+    fn compute(&mut self, taken: Moment, waits: &mut Waits) -> (Seconds, Moment) {
         let drawn = self.times.draw();
         if drawn.0 <= 0.0 {
             return (drawn, taken);
         }
-        taken.after(drawn).wait_until(drawn, spinning);
+        waits.until(taken.after(drawn), drawn);
         (drawn, Moment::now())
     }
 }
@@ -134,11 +134,12 @@ pub(crate) fn train(
     accelerator: &mut Accelerator,
     visits: impl Iterator<Item = Visit> + Send + 'static,
     waiting: &Waiting,
+    waits: &mut Waits,
     step_done: impl FnMut(&StepRecord),
 ) -> Result<Finished, Stopped> {
     let next_batch = |loader: &mut Loader| waiting.during(|| loader.take_batch());
     let meet = |_| world.barrier().map(|()| Moment::now());
-    let pass = accelerator.pass(visits, world.spinning(), next_batch, meet, step_done)?;
+    let pass = accelerator.pass(visits, waits, next_batch, meet, step_done)?;
     world.barrier()?;
     let (end, ended) = (Stamp::now(), Moment::now());
     accelerator.loader.end_epoch();
@@ -172,10 +173,10 @@ pub(crate) fn train(
 pub(crate) fn evaluate(
     accelerator: &mut Accelerator,
     visits: impl Iterator<Item = Visit> + Send + 'static,
-    spinning: &Spinning,
+    waits: &mut Waits,
 ) -> Result<Evaluation, Stopped> {
     let Pass { start, started, end, ended, steps, samples, bytes, .. } =
-        accelerator.pass(visits, spinning, Loader::take_batch, Ok, |_| {})?;
+        accelerator.pass(visits, waits, Loader::take_batch, Ok, |_| {})?;
     accelerator.loader.end_epoch();
     Ok(Evaluation { start, end, duration: ended - started, steps, samples, bytes })
 }

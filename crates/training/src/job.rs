@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
-use crate::clock::{Moment, SHORT, wake_exactly};
+use crate::clock::{Moment, wake_exactly};
 use crate::cpu::{CpuMeter, Stage};
 use crate::epoch::{self, Stopped};
 use crate::page_cache::{self, OnHost, PageCache};
@@ -38,6 +38,7 @@ use crate::phase::{Phase, limits, piece_sizes};
 use crate::progress::Progress;
 use crate::report::{ProcessShare, RankReport, add_up};
 use crate::waiting::{Others, Sampler, Waiting};
+use crate::waits::{SHORT, Waits};
 
 /// How long the other ranks get to end by themselves once one has failed. A rank that sleeps through
 /// a long step is left behind: the process is about to end.
@@ -197,7 +198,7 @@ fn run_with<W: World + 'static>(
     };
     let phase = |schedule, source: &Arc<Source>| Phase::new(&job, schedule, source, here.ranks);
     let waiting = Arc::new(Waiting::default());
-    let spinning = job.is_of_short_steps().then(|| Arc::clone(first.spinning()));
+    let spinning = job.is_of_short_steps().then(|| (first.size(), Arc::clone(first.spinning())));
     let shared = Arc::new(Shared {
         here,
         training: phase(job.schedule, &job.source),
@@ -324,6 +325,7 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
     let (rank, speaks) = (world.rank(), world.rank() == 0);
     wake_exactly();
     let entropy = agree_on_entropy(world)?;
+    let mut waits = Waits::new(world);
     let accelerator = |phase: &Phase| phase.accelerator(workload, runtime, rank);
     let mut training = accelerator(&shared.training);
     let mut evaluation = shared.evaluation.as_ref().map(|phase| (phase, accelerator(phase)));
@@ -343,7 +345,7 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
         shared.enter(Stage::Training, rank);
         let host = &shared.job.host;
         let mut finished =
-            epoch::train(world, host, &mut training, visits, &shared.waiting, |step| {
+            epoch::train(world, host, &mut training, visits, &shared.waiting, &mut waits, |step| {
                 if speaks {
                     shared.progress.step_done(step);
                 }
@@ -358,7 +360,7 @@ fn rank_main(shared: &Shared, world: &dyn World) -> RankOutcome {
         {
             let visits = phase.visits(workload, number, entropy, rank);
             shared.enter(Stage::Evaluation, rank);
-            let evaluated = epoch::evaluate(accelerator, visits, world.spinning());
+            let evaluated = epoch::evaluate(accelerator, visits, &mut waits);
             finished.record.evaluation = Some(evaluated.map_err(stopped)?);
             finished.record.over = Stamp::now();
         }

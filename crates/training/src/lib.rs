@@ -20,6 +20,7 @@ mod phase;
 mod progress;
 mod report;
 mod waiting;
+mod waits;
 
 pub use job::{EvaluationSet, Job, Observer, RunError, run};
 pub use progress::{Progress, ProgressNow};

@@ -2,7 +2,7 @@
 //! whether they have time to spare for ranks that wait only a moment.
 
 mod cpus;
-mod places;
+mod spare;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use feedrate_metrics::units::Seconds;
 use feedrate_ranks::spinning::Spinning;
 
 use self::cpus::Cpus;
-use self::places::{LATELY, Places};
+use self::spare::{LATELY, Spare};
 
 /// The kernel counts CPU time in ticks of 10 ms, so looking more often would see nothing more.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -59,11 +59,11 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Samples the CPUs that this process may use: its own CPU time, or with `others` (who may use them,
     /// too) everything that runs on them. Where there are waits short enough for `spinning`, it says
-    /// who may.
+    /// whether they may end so, given with all ranks that may be on the same CPUs.
     pub(crate) fn start(
         waiting: Arc<Waiting>,
         others: Option<Others>,
-        spinning: Option<Arc<Spinning>>,
+        spinning: Option<(u32, Arc<Spinning>)>,
     ) -> Self {
         let cpus = Cpus::of_this_process();
         let sums = WaitingCpu { cpus: f64::from(cpus.count), ..WaitingCpu::default() };
@@ -71,8 +71,8 @@ impl Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (sums, stop) = (Arc::clone(&sums), Arc::clone(&stop));
-            let spent = spinning.clone();
-            let mut places = spinning.map(|spinning| Places::new(cpus, spinning));
+            let spent = spinning.as_ref().map(|(_, spinning)| Arc::clone(spinning));
+            let mut spare = spinning.map(|(ranks, spinning)| Spare::new(cpus, ranks, spinning));
             // Looks at the CPUs only while a rank waits: reading `/proc` takes CPU time itself. What is
             // spun is nothing that anybody waits for.
             let look = move || {
@@ -84,11 +84,11 @@ impl Sampler {
                 let mut before = look();
                 let mut looked = None;
                 while !stop.load(Ordering::Relaxed) {
-                    if let Some(places) = &mut places
+                    if let Some(spare) = &mut spare
                         && looked.is_none_or(|looked: Instant| looked.elapsed() >= LATELY)
                     {
                         looked = Some(Instant::now());
-                        places.look();
+                        spare.look();
                     }
                     thread::sleep(INTERVAL);
                     let now = look();

@@ -1,9 +1,9 @@
-//! How many ranks may spin at the ends of short waits: as many as there were CPUs lately that nobody
-//! needed, and never all of them.
+//! Whether CPUs have time to spare, so that ranks may spin at the ends of short waits.
 //!
 //! What runs at a moment says little, as the work for a step comes in bursts; over some time CPUs that
 //! are idle are CPUs to spare. Ranks that spin make them busy, but would leave them to anybody else, so
-//! their time counts as idle. A guess that is wrong costs 80 µs of one CPU a step, and not for long.
+//! their time counts as idle. A guess that is wrong costs each rank 80 µs of a CPU a step, and not for
+//! long.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,16 @@ use super::cpus::{Cpus, own_used};
 /// be a guess.
 pub(super) const LATELY: Duration = Duration::from_millis(200);
 
-/// Looks at the CPUs, and allows ranks to spin by what it sees.
+/// CPUs of which this share is idle have time for others beside ranks that spin on all of them, which
+/// they do a part of the time.
+const MOSTLY_IDLE: f64 = 0.75;
+
+/// Looks at the CPUs, and lets ranks spin by what it sees.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Spare {
     cpus: Cpus,
+    /// All that may be on them.
+    ranks: u32,
     spinning: Arc<Spinning>,
     last: Option<Reading>,
 }
@@ -35,16 +41,16 @@ struct Reading {
     spun: Duration,
 }
 
-impl Places {
-    pub(super) fn new(cpus: Cpus, spinning: Arc<Spinning>) -> Self {
-        Self { cpus, spinning, last: None }
+impl Spare {
+    pub(super) fn new(cpus: Cpus, ranks: u32, spinning: Arc<Spinning>) -> Self {
+        Self { cpus, ranks, spinning, last: None }
     }
 
     /// To be called every [`LATELY`].
     pub(super) fn look(&mut self) {
         let now = self.read().ok();
         let free = self.last.zip(now).map(|(last, now)| now.free_since(&last, self.cpus.count));
-        self.spinning.allow(places(self.cpus.count, free.unwrap_or(0.0)));
+        self.spinning.allow(free.is_some_and(|free| may_spin(self.ranks, self.cpus.count, free)));
         self.last = now;
     }
 
@@ -58,10 +64,10 @@ impl Places {
     }
 }
 
-impl Drop for Places {
+impl Drop for Spare {
     /// Nobody looks any more.
     fn drop(&mut self) {
-        self.spinning.allow(0);
+        self.spinning.allow(false);
     }
 }
 
@@ -74,15 +80,17 @@ impl Reading {
             .used
             .zip(earlier.used)
             .map(|(now, then)| (elapsed * count).saturating_sub(now.saturating_sub(then)));
-        let free =
-            left.map_or(idle, |left| idle.min(left)) + self.spun.saturating_sub(earlier.spun);
+        let spun = self.spun.saturating_sub(earlier.spun);
+        let free = left.map_or(idle, |left| idle.min(left)) + spun;
         free.as_secs_f64() / elapsed.as_secs_f64().max(1e-9)
     }
 }
 
-/// Of `cpus` CPUs so many were `free`, on average.
-fn places(cpus: u32, free: f64) -> u32 {
-    (free as u32).min(cpus - 1)
+/// Whether `ranks` may spin on `cpus` CPUs, of which so many were `free` on average: each must find one,
+/// and either nobody else needs those or all are mostly idle. A single CPU is needed by others.
+fn may_spin(ranks: u32, cpus: u32, free: f64) -> bool {
+    let needed = f64::from(ranks).min(MOSTLY_IDLE * f64::from(cpus));
+    cpus > 1 && ranks <= cpus && free >= needed
 }
 
 #[cfg(test)]
@@ -94,10 +102,21 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn one_cpu_is_never_spun_on_and_those_with_work_neither() {
-        assert_eq!(places(1, 1.0), 0);
-        assert_eq!((places(2, 2.0), places(2, 1.0), places(2, 0.9)), (1, 1, 0));
-        assert_eq!((places(64, 64.0), places(64, 10.5), places(64, 0.0)), (63, 10, 0));
+    fn ranks_spin_on_cpus_that_nobody_needs() {
+        assert!(may_spin(1, 2, 1.0) && !may_spin(1, 2, 0.9));
+        assert!(may_spin(10, 64, 10.0) && !may_spin(10, 64, 9.9));
+    }
+
+    #[test]
+    fn as_many_ranks_as_cpus_spin_where_these_are_mostly_idle() {
+        assert!(may_spin(2, 2, 1.5) && !may_spin(2, 2, 1.4));
+        assert!(may_spin(64, 64, 48.0) && !may_spin(64, 64, 47.0));
+    }
+
+    #[test]
+    fn more_ranks_than_cpus_never_spin_nor_does_one_on_a_single_cpu() {
+        assert!(!may_spin(3, 2, 2.0));
+        assert!(!may_spin(1, 1, 1.0));
     }
 
     #[test]
@@ -130,21 +149,21 @@ mod tests {
     #[test]
     fn where_all_cpus_have_work_nobody_spins() {
         let (cpus, spinning) = (Cpus::of_this_process(), Arc::new(Spinning::default()));
-        spinning.allow(cpus.count);
-        let mut places = Places::new(cpus, Arc::clone(&spinning));
+        spinning.allow(true);
+        let mut spare = Spare::new(cpus, 1, Arc::clone(&spinning));
         thread::scope(|scope| {
             let stop = Instant::now() + 3 * LATELY;
             for _ in 0..cpus.count {
                 scope.spawn(move || while Instant::now() < stop {});
             }
-            places.look();
-            assert_eq!(spinning.allowed(), 0, "nothing is known yet");
+            spare.look();
+            assert!(!spinning.is_allowed(), "nothing is known yet");
             thread::sleep(2 * LATELY);
-            places.look();
-            assert_eq!(spinning.allowed(), 0);
+            spare.look();
+            assert!(!spinning.is_allowed());
         });
-        spinning.allow(1);
-        drop(places);
-        assert_eq!(spinning.allowed(), 0);
+        spinning.allow(true);
+        drop(spare);
+        assert!(!spinning.is_allowed());
     }
 }
